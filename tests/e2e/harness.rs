@@ -14,7 +14,7 @@ use crate::servers::gke::Gke;
 use crate::servers::prometheus::{Prometheus, promtool_check_metrics};
 use crate::servers::{eventually, free_port, http};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A JobSet is defaulted by the webhooks, made into Jobs and pods, scheduled, run, restarted when
 /// a pod fails, completed when all succeed, and its nodes go Unknown when their kubelets are gone.
@@ -34,9 +34,10 @@ async fn a_jobset_lives_on_the_control_plane() {
         plane.api.create("/api/v1/nodes", &node).await;
     }
     eventually(PATIENCE, "the JobSet runs", async || {
-        match objects::jobset_up(&jobsets.latest("train")?) {
-            true => Ok(()),
-            false => Err(jobsets.latest("train")?["status"].to_string()),
+        if objects::jobset_up(&jobsets.latest("train")?) {
+            Ok(())
+        } else {
+            Err(jobsets.latest("train")?["status"].to_string())
         }
     })
     .await;
@@ -53,21 +54,26 @@ async fn a_jobset_lives_on_the_control_plane() {
     end("Failed", 1).await;
     eventually(PATIENCE, "the JobSet is restarted and runs", async || {
         let jobset = jobsets.latest("train")?;
-        match objects::jobset_up(&jobset) && jobset["status"]["restarts"] == 1 {
-            true => Ok(()),
-            false => Err(jobset["status"].to_string()),
+        if objects::jobset_up(&jobset) && jobset["status"]["restarts"] == 1 {
+            Ok(())
+        } else {
+            Err(jobset["status"].to_string())
         }
     })
     .await;
-    let entry = objects::jobset_entry(&jobsets.of("train"));
-    assert!(entry.is_up(), "an interruption and a recovery were recorded");
+    let entry = objects::jobset_entry(&jobsets.of("train"), None);
+    assert!(
+        entry.is_up(),
+        "an interruption and a recovery were recorded"
+    );
 
     end("Succeeded", 2).await;
     eventually(PATIENCE, "the JobSet completes", async || {
         let status = jobsets.latest("train")?["status"].clone();
-        match status["terminalState"] == "Completed" {
-            true => Ok(()),
-            false => Err(status.to_string()),
+        if status["terminalState"] == "Completed" {
+            Ok(())
+        } else {
+            Err(status.to_string())
         }
     })
     .await;
@@ -105,7 +111,10 @@ async fn an_api_server_is_stopped_and_started_again() {
     create(&plane, "a-1").await;
     plane.pause_api_server();
     let hung = tokio::time::timeout(Duration::from_secs(1), plane.api.ready()).await;
-    assert!(hung.is_err(), "a paused API server answers nothing: {hung:?}");
+    assert!(
+        hung.is_err(),
+        "a paused API server answers nothing: {hung:?}"
+    );
     plane.resume_api_server();
     create(&plane, "a-2").await;
     assert_eq!(plane.api.list("/api/v1/nodes").await.len(), 3);
@@ -117,7 +126,9 @@ async fn an_api_server_is_stopped_and_started_again() {
 async fn a_collector_receives_and_prometheus_scrapes() {
     use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
     use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
-    use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
+    use opentelemetry_proto::tonic::common::v1::{
+        AnyValue, InstrumentationScope, KeyValue, any_value,
+    };
     use opentelemetry_proto::tonic::metrics::v1::{
         Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, metric, number_data_point,
     };
@@ -137,7 +148,9 @@ async fn a_collector_receives_and_prometheus_scrapes() {
             value: Some(number_data_point::Value::AsInt(1)),
             ..Default::default()
         };
-        let gauge = Gauge { data_points: vec![point] };
+        let gauge = Gauge {
+            data_points: vec![point],
+        };
         let metric = Metric {
             name: "megamon.alpha.nodepool.up".to_owned(),
             data: Some(metric::Data::Gauge(gauge)),
@@ -160,7 +173,9 @@ async fn a_collector_receives_and_prometheus_scrapes() {
         }
     };
     let send = async |endpoint: String| {
-        let mut client = MetricsServiceClient::connect(endpoint).await.expect("it listens");
+        let mut client = MetricsServiceClient::connect(endpoint)
+            .await
+            .expect("it listens");
         client.export(request()).await.expect("it takes metrics");
     };
     let name = "megamon_alpha_nodepool_up";
@@ -168,7 +183,9 @@ async fn a_collector_receives_and_prometheus_scrapes() {
     for _ in 0..2 {
         send(collector.endpoint()).await;
         eventually(PATIENCE, "the file", async || {
-            newest_push(&collector.requests())?.samples.value(name, &labels)
+            newest_push(&collector.requests())?
+                .samples
+                .value(name, &labels)
         })
         .await;
         eventually(PATIENCE, "the exporter", async || {
@@ -179,9 +196,10 @@ async fn a_collector_receives_and_prometheus_scrapes() {
         .await;
         // What is not pushed again is gone two intervals later.
         eventually(PATIENCE, "it expires", async || {
-            match collector.scrape().await?.contains(name) {
-                true => Err("it is still shown".to_owned()),
-                false => Ok(()),
+            if collector.scrape().await?.contains(name) {
+                Err("it is still shown".to_owned())
+            } else {
+                Ok(())
             }
         })
         .await;
@@ -194,7 +212,9 @@ async fn a_collector_receives_and_prometheus_scrapes() {
     let page = "# HELP up_now Up.\n# TYPE up_now gauge\nup_now{name=\"a\"} 1\n";
     let app = axum::Router::new().route("/metrics", axum::routing::get(async move || page));
     let serving = tokio::spawn(async move {
-        axum::serve(listener.expect("a free port"), app).await.expect("it serves");
+        axum::serve(listener.expect("a free port"), app)
+            .await
+            .expect("it serves");
     });
     let prometheus = Prometheus::start(&format!("127.0.0.1:{port}")).await;
     eventually(PATIENCE, "Prometheus has it", async || {

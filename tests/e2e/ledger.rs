@@ -184,6 +184,19 @@ impl Entry {
         self.push(false, true, at);
     }
 
+    /// Nothing is known of its past: it was down and up at the instant it was seen.
+    pub(crate) fn found_at(&mut self, seen: Span) {
+        self.found = true;
+        self.events.clear();
+        for up in [false, true] {
+            self.events.push(Event {
+                up,
+                expected: false,
+                at: seen,
+            });
+        }
+    }
+
     /// Whether its last event is an up.
     pub(crate) fn is_up(&self) -> bool {
         self.last().up
@@ -355,11 +368,7 @@ impl Ledger {
                 }
             }
         }
-        if wrong.is_empty() {
-            Ok(())
-        } else {
-            Err(wrong)
-        }
+        if wrong.is_empty() { Ok(()) } else { Err(wrong) }
     }
 }
 
@@ -485,7 +494,10 @@ mod tests {
         wrong.samples.0.insert(series("_down_time_seconds"), 31.0);
         for (observed, word) in [(stale, "surplus"), (missing, "missing"), (wrong, "is 31")] {
             let found = ledger.compare(&observed).expect_err(word);
-            assert!(found.contains(word) && found.lines().count() == 1, "{found}");
+            assert!(
+                found.contains(word) && found.lines().count() == 1,
+                "{found}"
+            );
         }
     }
 

@@ -13,8 +13,8 @@ mod program;
 #[cfg(test)]
 mod samples;
 #[cfg(test)]
-mod servers;
-#[cfg(test)]
 mod scenarios;
+#[cfg(test)]
+mod servers;
 #[cfg(test)]
 mod world;

@@ -24,7 +24,9 @@ pub(crate) fn jobset_path(name: &str) -> String {
 
 /// A TPU node as its kubelet registers it: not ready yet. It may be labelled for a JobSet.
 pub(crate) fn node(name: &str, pool: &str, jobset: Option<&str>) -> Value {
-    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string();
     let resources = json!({"cpu": "16", "memory": "64Gi", "pods": "32", "google.com/tpu": "4"});
     let mut node = json!({
         "apiVersion": "v1", "kind": "Node",
@@ -77,7 +79,9 @@ pub(crate) fn jobset(name: &str, jobs: u32) -> Value {
 
 /// A time of the API, in seconds since the epoch.
 pub(crate) fn api_time(value: &Value) -> f64 {
-    let text = value.as_str().unwrap_or_else(|| panic!("not a time: {value}"));
+    let text = value
+        .as_str()
+        .unwrap_or_else(|| panic!("not a time: {value}"));
     let time: jiff::Timestamp = text.parse().expect("the API's times are RFC 3339");
     time.as_duration().as_secs_f64()
 }
@@ -90,7 +94,9 @@ pub(crate) fn created(object: &Value) -> Span {
 /// A condition of an object.
 fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = object["status"]["conditions"].as_array()?;
-    conditions.iter().find(|condition| condition["type"] == kind)
+    conditions
+        .iter()
+        .find(|condition| condition["type"] == kind)
 }
 
 /// Since when a node's Ready condition has had this status, or what it has instead.
@@ -141,11 +147,17 @@ fn jobset_labels(jobset: &Value) -> Vec<(&str, &str)> {
     ]
 }
 
-/// A JobSet's entry, from every version of it that the API server showed.
-pub(crate) fn jobset_entry(versions: &[Seen]) -> Entry {
+/// A JobSet's entry, from every version of it that the API server showed, but for those that came
+/// and went between two instants, while the program was away.
+pub(crate) fn jobset_entry(versions: &[Seen], away: Option<(f64, f64)>) -> Entry {
     let first = &versions.first().expect("it was seen").object;
     let mut entry = Entry::new("jobset", &jobset_labels(first), created(first));
-    for seen in versions {
+    let missed = |at: f64| away.is_some_and(|(from, until)| from <= at && at <= until);
+    for (index, seen) in versions.iter().enumerate() {
+        let replaced = versions.get(index + 1).is_some_and(|next| missed(next.at));
+        if missed(seen.at) && replaced {
+            continue;
+        }
         let jobset = &seen.object;
         match (entry.is_up(), completed(jobset)) {
             (true, Some(at)) => entry.expected_down(at),

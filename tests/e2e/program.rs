@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -134,16 +133,6 @@ impl Program {
         self.run().await;
     }
 
-    /// Sends a signal.
-    pub(crate) fn signal(&self, signal: Signal) {
-        self.process.as_ref().expect("megamon runs").signal(signal);
-    }
-
-    /// Its process id.
-    pub(crate) fn id(&self) -> u32 {
-        self.process.as_ref().expect("megamon runs").id()
-    }
-
     /// `HOST:PORT` of its metrics.
     pub(crate) fn metrics_address(&self) -> String {
         format!("127.0.0.1:{}", self.metrics)
@@ -160,7 +149,9 @@ impl Program {
         let url = format!("http://{}/metrics", self.metrics_address());
         let answer = self.http.get(&url).send().await;
         let answer = answer.map_err(|error| format!("{url}: {error:?}"))?;
-        let answer = answer.error_for_status().map_err(|error| error.to_string())?;
+        let answer = answer
+            .error_for_status()
+            .map_err(|error| error.to_string())?;
         answer.text().await.map_err(|error| error.to_string())
     }
 
@@ -177,7 +168,10 @@ impl Program {
 
     /// The log of its newest run.
     pub(crate) fn log(&self) -> String {
-        let path = self.folder.path().join(format!("megamon-{}.log", self.runs));
+        let path = self
+            .folder
+            .path()
+            .join(format!("megamon-{}.log", self.runs));
         std::fs::read_to_string(path).unwrap_or_default()
     }
 }

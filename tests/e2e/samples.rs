@@ -232,7 +232,12 @@ pub(crate) fn collector_exposition(text: &str, prefixes: &[&str]) -> Result<Obse
         }
         let ((name, mut labels), value, at) =
             sample(line).ok_or_else(|| format!("malformed: {line}"))?;
-        for added in ["job", "instance", "otel_scope_version", "otel_scope_schema_url"] {
+        for added in [
+            "job",
+            "instance",
+            "otel_scope_version",
+            "otel_scope_schema_url",
+        ] {
             labels.remove(added);
         }
         let at = at.ok_or_else(|| format!("no timestamp: {line}"))?;

@@ -30,6 +30,8 @@ pub(crate) struct World {
     pub(crate) nodes: Recording,
     /// What should be published.
     pub(crate) ledger: Ledger,
+    /// From when to when the program was away while JobSets changed.
+    pub(crate) away: Option<(f64, f64)>,
     never_back: NeverBack,
     /// The cluster.
     pub(crate) plane: ControlPlane,
@@ -39,9 +41,10 @@ impl World {
     /// Starts everything.
     pub(crate) async fn start(parts: Parts, gke: Option<&Gke>, settings: &Settings) -> Self {
         let (plane, collector) = tokio::join!(ControlPlane::start(parts), Collector::start());
-        let jobsets = match parts.jobset {
-            true => Some(plane.api.record(&format!("{JOBSETS}/jobsets")).await),
-            false => None,
+        let jobsets = if parts.jobset {
+            Some(plane.api.record(&format!("{JOBSETS}/jobsets")).await)
+        } else {
+            None
         };
         Self {
             program: Program::start(&plane, Some(&collector), gke, settings).await,
@@ -49,6 +52,7 @@ impl World {
             jobsets,
             nodes: plane.api.record("/api/v1/nodes").await,
             ledger: Ledger::default(),
+            away: None,
             never_back: NeverBack::default(),
             plane,
         }
@@ -66,7 +70,12 @@ impl World {
 
     /// One scrape that shows the ledger and nothing else.
     pub(crate) async fn scrape_shows_it(&mut self, step: &str) {
-        let Self { program, ledger, never_back, .. } = self;
+        let Self {
+            program,
+            ledger,
+            never_back,
+            ..
+        } = self;
         eventually(SETTLED, &format!("{step}: the scrape"), async || {
             let observed = program.scrape().await?;
             if let Err(back) = never_back.check(&observed) {
@@ -80,7 +89,9 @@ impl World {
     /// What was pushed from now on shows the ledger and nothing else.
     pub(crate) async fn collector_shows_it(&mut self, step: &str) {
         let begun = now();
-        let Self { collector, ledger, .. } = self;
+        let Self {
+            collector, ledger, ..
+        } = self;
         eventually(SETTLED, &format!("{step}: the push"), async || {
             let observed = newest_push(&collector.requests())?;
             if observed.now.0 < begun {
@@ -111,7 +122,12 @@ impl World {
 
     /// Creates nodes and waits until they are Ready. Returns when the first was created and since
     /// when all have been Ready.
-    pub(crate) async fn join_nodes(&self, nodes: &[&str], pool: &str, jobset: Option<&str>) -> (Span, Span) {
+    pub(crate) async fn join_nodes(
+        &self,
+        nodes: &[&str],
+        pool: &str,
+        jobset: Option<&str>,
+    ) -> (Span, Span) {
         for name in nodes {
             let node = objects::node(name, pool, jobset);
             self.api().create("/api/v1/nodes", &node).await;
@@ -166,12 +182,18 @@ impl World {
     }
 
     /// Waits until the newest version of a JobSet is as wanted.
-    pub(crate) async fn jobset_is(&self, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn jobset_is(
+        &self,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
         eventually(SETTLED, &format!("the JobSet {name} {what}"), async || {
             let jobset = self.jobsets().latest(name)?;
-            match wanted(&jobset) {
-                true => Ok(jobset),
-                false => Err(format!("its status: {}", jobset["status"])),
+            if wanted(&jobset) {
+                Ok(jobset)
+            } else {
+                Err(format!("its status: {}", jobset["status"]))
             }
         })
         .await
@@ -179,7 +201,7 @@ impl World {
 
     /// Brings a JobSet's entry, and which leader pods run on which pool, up to what the API has.
     pub(crate) async fn account_for_jobset(&mut self, name: &str) {
-        let entry = objects::jobset_entry(&self.jobsets().of(name));
+        let entry = objects::jobset_entry(&self.jobsets().of(name), self.away);
         self.ledger.add(&format!("jobset {name}"), entry);
         self.account_for_pods().await;
     }
@@ -232,12 +254,16 @@ impl World {
             patched.unwrap_or_else(|error| panic!("{error}"));
         }
         // The scheduler goes by the node as it was last told of it.
-        let tainted = |node: &Value| node.to_string().contains("node.kubernetes.io/unschedulable");
+        let tainted = |node: &Value| {
+            node.to_string()
+                .contains("node.kubernetes.io/unschedulable")
+        };
         for node in nodes {
             eventually(SETTLED, "the node is cordoned", async || {
-                match tainted(&self.nodes.latest(node)?["spec"]) == cordoned {
-                    true => Ok(()),
-                    false => Err(format!("{node}")),
+                if tainted(&self.nodes.latest(node)?["spec"]) == cordoned {
+                    Ok(())
+                } else {
+                    Err((*node).to_owned())
                 }
             })
             .await;
@@ -256,9 +282,8 @@ impl World {
         .await;
         eventually(SETTLED, "its pods are gone", async || {
             let left = self.pods().await;
-            let of_it = |pod: &&Value| {
-                pod["metadata"]["labels"]["jobset.sigs.k8s.io/jobset-name"] == name
-            };
+            let of_it =
+                |pod: &&Value| pod["metadata"]["labels"]["jobset.sigs.k8s.io/jobset-name"] == name;
             match left.iter().filter(of_it).count() {
                 0 => Ok(()),
                 left => Err(format!("{left} pods are left")),
@@ -270,9 +295,12 @@ impl World {
     /// Waits until a whole second has passed since an instant: the API's times are whole seconds.
     pub(crate) async fn next_second(&self) {
         let until = now() + 1.1;
-        eventually(SETTLED, "the clock moves", async || match now() > until {
-            true => Ok(()),
-            false => Err(String::new()),
+        eventually(SETTLED, "the clock moves", async || {
+            if now() > until {
+                Ok(())
+            } else {
+                Err(String::new())
+            }
         })
         .await;
     }

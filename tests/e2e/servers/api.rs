@@ -27,9 +27,10 @@ impl Api {
     pub(crate) async fn connect(kubeconfig: &std::path::Path) -> Self {
         super::install_tls_provider();
         let file = kube::config::Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
-        let mut config = kube::Config::from_custom_kubeconfig(file, &Default::default())
-            .await
-            .expect("a usable kubeconfig");
+        let mut config =
+            kube::Config::from_custom_kubeconfig(file, &kube::config::KubeConfigOptions::default())
+                .await
+                .expect("a usable kubeconfig");
         config.default_retry = false;
         config.connect_timeout = Some(Duration::from_secs(5));
         let client = Client::try_from(config).expect("a client");
@@ -99,62 +100,88 @@ impl Api {
 
     /// Records from now on every version of the objects of a list path.
     pub(crate) async fn record(&self, path: &str) -> Recording {
-        let list = self.get(path).await.expect("the list");
-        let seen: Vec<Seen> = list["items"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|object| Seen {
-                at: now(),
-                deleted: false,
-                object: object.clone(),
-            })
-            .collect();
-        let seen = Arc::new(Mutex::new(seen));
-        let version = list["metadata"]["resourceVersion"]
-            .as_str()
-            .expect("a list has a resourceVersion")
-            .to_owned();
-        let task = tokio::spawn(follow(
-            self.client.clone(),
-            path.to_owned(),
-            version,
-            seen.clone(),
-        ));
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let version = list_into(self, path, &seen).await.expect("the list");
+        let task = tokio::spawn(follow(self.clone(), path.to_owned(), version, seen.clone()));
         Recording { seen, task }
     }
 }
 
-/// Watches on from a version for as long as the task lives, over interruptions too.
-async fn follow(client: Client, path: String, mut version: String, seen: Arc<Mutex<Vec<Seen>>>) {
+type Versions = Arc<Mutex<Vec<Seen>>>;
+
+fn push(seen: &Versions, deleted: bool, object: Value) {
+    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.push(Seen {
+        at: now(),
+        deleted,
+        object,
+    });
+}
+
+/// Lists, and records what is new against the versions already seen. Returns the list's version.
+async fn list_into(api: &Api, path: &str, seen: &Versions) -> Result<String, String> {
+    let list = api.get(path).await?;
+    let uid = |object: &Value| object["metadata"]["uid"].clone();
+    let mut before: Vec<Value> = Vec::new();
+    for version in seen.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        before.retain(|object| uid(object) != uid(&version.object));
+        if !version.deleted {
+            before.push(version.object.clone());
+        }
+    }
+    let objects = list["items"].as_array().cloned().unwrap_or_default();
+    for gone in before
+        .iter()
+        .filter(|old| !objects.iter().any(|new| uid(new) == uid(old)))
+    {
+        push(seen, true, gone.clone());
+    }
+    for object in objects {
+        if !before.contains(&object) {
+            push(seen, false, object);
+        }
+    }
+    let version = list["metadata"]["resourceVersion"].as_str();
+    Ok(version.ok_or("a list without a version")?.to_owned())
+}
+
+/// Watches on from a version for as long as the task lives, over interruptions too. A server that
+/// no longer has that version is asked for a list.
+async fn follow(api: Api, path: String, mut version: String, seen: Versions) {
     loop {
         let request = Request::get(format!(
             "{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}"
         ))
         .body(Vec::new())
         .expect("a request");
-        if let Ok(events) = client.request_events::<Value>(request).await {
-            let mut events: BoxStream<'_, kube::Result<WatchEvent<Value>>> = events.boxed();
-            while let Some(Ok(event)) = events.next().await {
-                let (deleted, object) = match event {
-                    WatchEvent::Added(object) | WatchEvent::Modified(object) => (false, object),
-                    WatchEvent::Deleted(object) => (true, object),
-                    WatchEvent::Bookmark(mark) => {
-                        version = mark.metadata.resource_version;
-                        continue;
+        let mut expired = false;
+        match api.client.request_events::<Value>(request).await {
+            Err(kube::Error::Api(status)) => expired = status.code == 410,
+            Err(_) => {}
+            Ok(events) => {
+                let mut events: BoxStream<'_, kube::Result<WatchEvent<Value>>> = events.boxed();
+                while let Some(Ok(event)) = events.next().await {
+                    let (deleted, object) = match event {
+                        WatchEvent::Added(object) | WatchEvent::Modified(object) => (false, object),
+                        WatchEvent::Deleted(object) => (true, object),
+                        WatchEvent::Bookmark(mark) => {
+                            version = mark.metadata.resource_version;
+                            continue;
+                        }
+                        WatchEvent::Error(_) => {
+                            expired = true;
+                            break;
+                        }
+                    };
+                    if let Some(newer) = object["metadata"]["resourceVersion"].as_str() {
+                        newer.clone_into(&mut version);
                     }
-                    WatchEvent::Error(_) => break,
-                };
-                if let Some(newer) = object["metadata"]["resourceVersion"].as_str() {
-                    newer.clone_into(&mut version);
+                    push(&seen, deleted, object);
                 }
-                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-                seen.push(Seen {
-                    at: now(),
-                    deleted,
-                    object,
-                });
             }
+        }
+        if expired && let Ok(newer) = list_into(&api, &path, &seen).await {
+            version = newer;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -173,7 +200,7 @@ pub(crate) struct Seen {
 
 /// All versions of the objects of a kind; recording ends with it.
 pub(crate) struct Recording {
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Versions,
     task: tokio::task::JoinHandle<()>,
 }
 

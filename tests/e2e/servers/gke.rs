@@ -39,7 +39,11 @@ impl Gke {
     /// Starts it without pools.
     pub(crate) async fn start() -> Self {
         let script = Arc::new(Mutex::new(Script::default()));
-        let location = format!("/v1/projects/{}/locations/{}", Self::PROJECT, Self::LOCATION);
+        let location = format!(
+            "/v1/projects/{}/locations/{}",
+            Self::PROJECT,
+            Self::LOCATION
+        );
         let pools = format!("{location}/clusters/{}/nodePools", Self::CLUSTER);
         let app = Router::new()
             .route(&pools, get(node_pools))
@@ -50,7 +54,9 @@ impl Gke {
             .await
             .expect("a free port");
         let task = tokio::spawn(async move {
-            axum::serve(listener, app).await.expect("the stand-in serves");
+            axum::serve(listener, app)
+                .await
+                .expect("the stand-in serves");
         });
         Self { script, port, task }
     }
@@ -94,14 +100,17 @@ impl Gke {
             },
             "placementPolicy": {"type": "COMPACT", "tpuTopology": "2x4"},
         });
+        let begun = {
+            let script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
+            script.operations.len()
+        };
         let operation = json!({
-            "name": format!("operation-create-{name}"),
+            "name": format!("operation-{begun}"),
             "operationType": "CREATE_NODE_POOL",
             "status": "RUNNING",
             "zone": Self::LOCATION,
             "startTime": started,
             "targetLink": format!("{cluster}/nodePools/{name}"),
-            "selfLink": format!("https://container.googleapis.com/v1/projects/{}/zones/{}/operations/operation-create-{name}", Self::PROJECT, Self::LOCATION),
         });
         self.edit(|script| {
             script.pools.push(pool);
@@ -120,18 +129,21 @@ impl Gke {
         });
     }
 
-    /// The pool's create operation ends, with or without an error.
+    /// The pool's newest create operation ends, with or without an error.
     pub(crate) fn end_operation(&self, name: &str, ended: &str, error: Option<&str>) {
+        let target = format!("/nodePools/{name}");
+        let of_it = |operation: &&mut Value| {
+            let link = operation["targetLink"].as_str();
+            link.is_some_and(|link| link.ends_with(&target))
+        };
         self.edit(|script| {
-            for operation in &mut script.operations {
-                if operation["name"] == format!("operation-create-{name}") {
-                    operation["status"] = json!("DONE");
-                    operation["endTime"] = json!(ended);
-                    if let Some(error) = error {
-                        operation["error"] = json!({"code": 8, "message": error});
-                        operation["statusMessage"] = json!(error);
-                    }
-                }
+            let newest = script.operations.iter_mut().rev().find(of_it);
+            let operation = newest.expect("the pool was created");
+            operation["status"] = json!("DONE");
+            operation["endTime"] = json!(ended);
+            if let Some(error) = error {
+                operation["error"] = json!({"code": 8, "message": error});
+                operation["statusMessage"] = json!(error);
             }
         });
     }

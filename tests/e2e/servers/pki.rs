@@ -21,9 +21,7 @@ impl Pki {
     pub(crate) fn create(folder: &Path) -> Self {
         std::fs::create_dir_all(folder).expect("the folder of the certificates");
         let mut params = CertificateParams::default();
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "e2e CA");
+        params.distinguished_name.push(DnType::CommonName, "e2e CA");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().expect("a key");

@@ -47,11 +47,6 @@ impl Process {
         }
     }
 
-    /// Its process id.
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Where it writes.
     pub(crate) fn log(&self) -> &Path {
         &self.log
@@ -150,6 +145,10 @@ impl Reaper {
 
     fn say(line: &str) {
         static INPUT: OnceLock<Mutex<ChildStdin>> = OnceLock::new();
+        #[expect(
+            clippy::zombie_processes,
+            reason = "it outlives this process, which it waits for"
+        )]
         let input = INPUT.get_or_init(|| {
             let mut shell = Command::new("bash")
                 .args(["-c", Self::SCRIPT])

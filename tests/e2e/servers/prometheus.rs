@@ -30,7 +30,10 @@ impl Prometheus {
         let mut command = Command::new(installed("prometheus", "prometheus"));
         command
             .arg(format!("--config.file={}", path.display()))
-            .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
+            .arg(format!(
+                "--storage.tsdb.path={}",
+                folder.path().join("data").display()
+            ))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"));
         let mut process = Process::start("prometheus", &mut command, folder.path());
         let (http, url) = (http(), format!("http://127.0.0.1:{port}/-/ready"));
