@@ -102,7 +102,12 @@ impl Drop for Process {
         let _status = self.child.wait();
         Reaper::release(self.child.id());
         if std::thread::panicking() {
-            let lines = last_lines(&self.log, 15);
+            let count = if self.name.starts_with("megamon") {
+                60
+            } else {
+                6
+            };
+            let lines = last_lines(&self.log, count);
             eprintln!("---- the end of {}'s log\n{lines}", self.name);
         }
     }
@@ -119,7 +124,7 @@ pub(crate) fn last_lines(path: &Path, count: usize) -> String {
             last.pop_front();
         }
         let text = String::from_utf8_lossy(&line);
-        last.push_back(text.chars().take(600).collect::<String>());
+        last.push_back(text.chars().take(400).collect::<String>());
     }
     Vec::from(last).join("\n")
 }
