@@ -365,7 +365,15 @@ impl Ledger {
                 }
             }
         }
-        if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        let more = wrong.len().saturating_sub(30);
+        wrong.truncate(30);
+        if more > 0 {
+            wrong.push(format!("and {more} more"));
+        }
+        Err(wrong.join("\n"))
     }
 }
 
