@@ -55,6 +55,14 @@ impl Span {
         }
     }
 
+    /// One of two instants, or between them.
+    pub(crate) fn either(one: Self, other: Self) -> Self {
+        Self {
+            low: one.low.min(other.low),
+            high: one.high.max(other.high),
+        }
+    }
+
     /// Seconds later.
     pub(crate) fn plus(self, seconds: f64) -> Self {
         Self {

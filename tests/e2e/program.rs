@@ -133,6 +133,12 @@ impl Program {
         self.run().await;
     }
 
+    /// What it has cost so far.
+    pub(crate) fn cost(&self) -> Cost {
+        let id = self.process.as_ref().expect("megamon runs").id();
+        Cost::of(id)
+    }
+
     /// `HOST:PORT` of its metrics.
     pub(crate) fn metrics_address(&self) -> String {
         format!("127.0.0.1:{}", self.metrics)
@@ -173,6 +179,49 @@ impl Program {
             .path()
             .join(format!("megamon-{}.log", self.runs));
         std::fs::read_to_string(path).unwrap_or_default()
+    }
+}
+
+/// What a process costs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    /// CPU time in seconds.
+    pub(crate) cpu: f64,
+    /// Resident memory in MiB.
+    pub(crate) resident_mib: f64,
+}
+
+impl Cost {
+    /// From `/proc`.
+    fn of(id: u32) -> Self {
+        let read = |file: &str| {
+            let path = format!("/proc/{id}/{file}");
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+        };
+        let stat = read("stat");
+        // The name in parentheses may hold spaces; user and system time are the 12th and 13th after.
+        let (_, fields) = stat.rsplit_once(')').expect("a process's stat");
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        let ticks: f64 = ticks
+            .map(|ticks| ticks.parse::<f64>().expect("a number"))
+            .sum();
+        let status = read("status");
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let resident = resident.and_then(|rest| rest.split_whitespace().next());
+        let kibibytes: f64 = resident.map_or(0.0, |number| number.parse().expect("a number"));
+        Self {
+            // A tick is a hundredth of a second on Linux.
+            cpu: ticks / 100.0,
+            resident_mib: kibibytes / 1024.0,
+        }
+    }
+
+    /// The CPU time since then, and the memory now.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        Self {
+            cpu: self.cpu - earlier.cpu,
+            resident_mib: self.resident_mib,
+        }
     }
 }
 

@@ -6,3 +6,4 @@ mod jobset_life;
 mod node_pool;
 mod outages;
 mod outlets;
+mod soak;

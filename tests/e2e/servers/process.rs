@@ -47,6 +47,11 @@ impl Process {
         }
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Where it writes.
     pub(crate) fn log(&self) -> &Path {
         &self.log
