@@ -7,6 +7,8 @@ mod harness;
 #[cfg(test)]
 mod ledger;
 #[cfg(test)]
+mod never_back;
+#[cfg(test)]
 mod objects;
 #[cfg(test)]
 mod program;

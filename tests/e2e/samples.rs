@@ -258,3 +258,81 @@ pub(crate) fn collector_exposition(text: &str, prefixes: &[&str]) -> Result<Obse
         now: (from - COLLECTION, to + COLLECTION),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_text_is_read_with_escapes_and_without_help() {
+        let text = "# TYPE a gauge\na{x=\"1\",y=\"q\\\"\\n\\\\\"} 2.5\nb 1 1700000000000\n";
+        let samples = Samples::of_text(text).expect("it is well formed");
+        let labels = [("x", "1"), ("y", "q\"\n\\")];
+        assert_eq!(samples.value("a", &labels), Ok(2.5));
+        assert_eq!(samples.value("b", &[]), Ok(1.0));
+        assert_eq!(samples.0.len(), 2);
+    }
+
+    #[test]
+    fn what_is_malformed_or_twice_is_an_error() {
+        for text in ["a{x=\"1\" 2", "a{x=\"1\",x=\"2\"} 1", "a one", "a 1\na 1"] {
+            assert!(Samples::of_text(text).is_err(), "{text}");
+        }
+    }
+
+    /// A request with one metric of one point, at a second.
+    fn request(name: &str, unit: &str, value: &Value, at: u64) -> Value {
+        let mut point = json!({
+            "timeUnixNano": format!("{at}000000000"),
+            "attributes": [
+                {"key": "nodepool.name", "value": {"stringValue": "a"}},
+                {"key": "spot", "value": {"boolValue": true}},
+            ],
+        });
+        for (key, value) in value.as_object().expect("an object") {
+            point[key] = value.clone();
+        }
+        json!({"resourceMetrics": [{"scopeMetrics": [{
+            "scope": {"name": "megamon"},
+            "metrics": [{"name": name, "unit": unit, "gauge": {"dataPoints": [point]}}],
+        }]}]})
+    }
+
+    #[test]
+    fn the_newest_push_is_read_under_prometheus_names() {
+        let up = "megamon.alpha.nodepool.up";
+        let requests = [
+            request(up, "", &json!({"asInt": "0"}), 100),
+            request(up, "", &json!({"asInt": "1"}), 101),
+            request(&format!("{up}.time"), "s", &json!({"asDouble": 7}), 101),
+        ];
+        let push = newest_push(&requests).expect("a push");
+        let labels = [
+            ("nodepool_name", "a"),
+            ("spot", "true"),
+            ("otel_scope_name", "megamon"),
+        ];
+        let up = "megamon_alpha_nodepool_up";
+        assert_eq!(push.samples.value(up, &labels), Ok(1.0));
+        let time = format!("{up}_time_seconds");
+        assert_eq!(push.samples.value(&time, &labels), Ok(7.0));
+        assert_eq!(push.samples.0.len(), 2, "nothing of the push before");
+        assert!(push.now.0 < 101.0 && 101.0 < push.now.1);
+    }
+
+    #[test]
+    fn a_number_of_the_wrong_kind_equals_nothing() {
+        let count = [request("a", "", &json!({"asDouble": 1.0}), 1)];
+        let push = newest_push(&count).expect("a push");
+        assert!(push.samples.value("a", &[]).expect("it is there").is_nan());
+        let time = [request("a", "s", &json!({"asInt": "1"}), 1)];
+        let push = newest_push(&time).expect("a push");
+        assert!(
+            push.samples
+                .value("a_seconds", &[])
+                .expect("it is there")
+                .is_nan()
+        );
+    }
+}

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::ledger::{FAMILIES, Ledger, NeverBack, Span};
+use crate::ledger::{FAMILIES, Ledger, Span};
+use crate::never_back::NeverBack;
 use crate::objects::{self, NAMESPACE, jobset_path, node_path, placed};
 use crate::program::{End, Program, Settings};
 use crate::samples::{collector_exposition, newest_push};
@@ -16,7 +17,7 @@ use crate::servers::gke::Gke;
 use crate::servers::{eventually, now};
 
 /// Within this a state that has settled is shown, on a machine that is busy.
-const SETTLED: Duration = Duration::from_secs(40);
+const SETTLED: Duration = Duration::from_mins(1);
 
 /// Everything a scenario plays in. The program ends before what it uses.
 pub(crate) struct World {

@@ -3,14 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::objects::{self, NAMESPACE};
 use crate::program::Settings;
 use crate::samples::Samples;
 use crate::servers::api::JOBSETS;
 use crate::servers::control_plane::Parts;
-use crate::servers::eventually;
+use crate::servers::{eventually, now};
 use crate::world::World;
 
 const OUTAGE: Duration = Duration::from_secs(30);
@@ -90,7 +90,7 @@ async fn the_api_server_is_away_for_half_a_minute() {
         pool.up(up);
         pool.counts(2, 0);
         world.check("it is again", &[]).await;
-        sources_are_heard(&world).await;
+        sources_are_heard(&world, how).await;
     }
 }
 
@@ -119,15 +119,31 @@ fn ages_show(before: &Samples, during: &Samples, how: &str) {
     }
 }
 
-/// Events or bookmarks come again on each watch: its lag is small at some time.
-async fn sources_are_heard(world: &World) {
-    for resource in ["nodes", "pods"] {
-        eventually(Duration::from_secs(90), resource, async || {
-            let samples = world.program.scrape().await?.samples;
+/// Each watch hears of a change again.
+async fn sources_are_heard(world: &World, mark: &str) {
+    let pods = world.pods().await;
+    let pod = pods[0]["metadata"]["name"].as_str().expect("a name");
+    let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods/{pod}");
+    let patch = json!({"metadata": {"annotations": {"e2e/mark": mark}}});
+    for (resource, path) in [
+        ("pods", pods),
+        ("jobsets", objects::jobset_path("train")),
+        ("nodes", objects::node_path("a-0")),
+    ] {
+        let begun = now();
+        let patched = world.api().merge(&path, &patch).await;
+        patched.unwrap_or_else(|error| panic!("{error}"));
+        let what = format!("the watch of {resource} hears of a change");
+        eventually(Duration::from_mins(1), &what, async || {
+            let observed = world.program.scrape().await?;
             let labels = [("resource", resource)];
-            match samples.value("megamon_alpha_watch_lag_seconds", &labels)? {
-                lag if lag < OUTAGE.as_secs_f64() => Ok(()),
-                lag => Err(format!("lag {lag}")),
+            let lag = observed
+                .samples
+                .value("megamon_alpha_watch_lag_seconds", &labels)?;
+            if observed.now.1 - lag >= begun {
+                Ok(())
+            } else {
+                Err(format!("lag {lag}"))
             }
         })
         .await;
