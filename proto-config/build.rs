@@ -1,1 +1,2 @@
+//! Builds the configuration types from the schema.
 fn main() {}
