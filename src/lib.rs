@@ -17,6 +17,7 @@
 //!   wired together in run
 //! ```
 
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod export;
