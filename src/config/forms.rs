@@ -85,8 +85,14 @@ pub(super) fn collide(one: SocketAddr, other: SocketAddr) -> bool {
 
 /// An endpoint without a path, with its scheme.
 pub(super) fn endpoint(text: &str) -> Result<String, Fault> {
-    let expected = || "http:// or https:// with a host and a port, such as http://collector:4317";
-    let fault = |what: &str| Err((format!("{text:?} {what}"), expected().to_owned()));
+    const EXPECTED: &str =
+        "http:// or https:// with a host and a port, such as http://collector:4317";
+    let fault = |what: &str| Err((format!("{text:?} {what}"), EXPECTED.to_owned()));
+    if text.contains('@') {
+        // What stands before it may be a password, so it is not repeated.
+        let what = "has more than a host and a port";
+        return Err((what.to_owned(), EXPECTED.to_owned()));
+    }
     let Some((scheme, _)) = text.split_once("://") else {
         return fault("has no scheme");
     };
@@ -96,13 +102,16 @@ pub(super) fn endpoint(text: &str) -> Result<String, Fault> {
     let Ok(uri) = text.parse::<http::Uri>() else {
         return fault("is no URL");
     };
-    if uri.host().is_none_or(str::is_empty) {
+    let Some(host) = uri.host().filter(|host| !host.is_empty()) else {
         return fault("has no host");
-    }
-    if uri.authority().is_some_and(|authority| {
-        authority.as_str().contains('@') || (authority.port().is_some() && uri.port_u16().is_none())
-    }) {
-        return fault("has more or less than a host and a port");
+    };
+    // Nothing but a port may be left of the authority when the host is taken away.
+    let port = |all: &http::uri::Authority| all.port_u16().is_some_and(|port| port != 0);
+    if uri
+        .authority()
+        .is_some_and(|all| all.as_str() != host && !port(all))
+    {
+        return fault("has no valid port");
     }
     if uri.path() != "/" || uri.query().is_some() {
         return fault("has a path, which gRPC does not use");
@@ -155,19 +164,16 @@ pub(super) fn prefix(text: &str) -> Result<String, Fault> {
 pub(super) fn log_filter(text: &str) -> Result<String, Fault> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     // A lone word that is no level would be taken for a target, and a slip of the pen for silence.
-    let slip = text
-        .split(',')
-        .map(str::trim)
-        .any(|part| !part.contains(['=', '[', ':']) && !is_word(&part.to_lowercase(), &LEVELS));
-    if !slip && EnvFilter::try_new(text).is_ok() {
-        return Ok(text.to_owned());
+    let parts = text.split(',').map(str::trim).collect::<Vec<_>>();
+    let slip = |part: &&str| {
+        !part.contains(['=', '[', ':']) && !LEVELS.contains(&part.to_lowercase().as_str())
+    };
+    let joined = parts.join(",");
+    if !parts.iter().any(slip) && EnvFilter::try_new(&joined).is_ok() {
+        return Ok(joined);
     }
     let expected = format!("one of {}, or target=level parts", LEVELS.join(", "));
     Err((format!("{text:?} is no log filter"), expected))
-}
-
-fn is_word(text: &str, words: &[&str]) -> bool {
-    words.contains(&text)
 }
 
 /// A label key or resource name of Kubernetes: an optional DNS prefix and a name.
@@ -226,4 +232,105 @@ pub(super) fn text(text: &str) -> Result<String, Fault> {
         ));
     }
     Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn durations() {
+        let table = [
+            ("0s", Some(0)),
+            ("250ms", Some(250)),
+            ("90s", Some(90_000)),
+            ("5m", Some(300_000)),
+            ("1h30m", Some(5_400_000)),
+            ("1d2h3m4s5ms", Some(93_784_005)),
+            ("30d", Some(2_592_000_000)),
+            ("", None),
+            ("30", None),
+            ("s", None),
+            ("-1s", None),
+            ("1.5h", None),
+            ("1m1h", None),
+            ("1s1s", None),
+            ("1 s", None),
+            ("1S", None),
+            ("1w", None),
+            ("99999999999999999999s", None),
+            ("9999999999999999999d", None),
+            ("213503982334d18446744073709551615ms", None),
+        ];
+        for (text, millis) in table {
+            let read = duration(text).ok();
+            assert_eq!(read, millis.map(Duration::from_millis), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_duration_is_read_as_it_is_written(millis in 0..u64::MAX) {
+            let length = Duration::from_millis(millis);
+            prop_assert_eq!(duration(&duration_text(length)), Ok(length));
+        }
+    }
+
+    #[test]
+    fn endpoints() {
+        for valid in [
+            "http://c:4317",
+            "https://c",
+            "http://[::1]:1",
+            "http://10.0.0.1:65535",
+        ] {
+            assert_eq!(endpoint(valid), Ok(valid.to_owned()));
+        }
+        assert_eq!(endpoint("http://c:1/"), Ok("http://c:1".to_owned()));
+        for wrong in [
+            "",
+            "c",
+            "c:1",
+            "grpc://c:1",
+            "http://",
+            "http://:1",
+            "http://c:",
+            "http://c:0",
+            "http://c:65536",
+            "http://c:1/x",
+            "http://c:1?x",
+            "http://a b:1",
+            "unix:///run/s",
+        ] {
+            endpoint(wrong).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn addresses_that_collide() {
+        for (one, other, both) in [
+            ("0.0.0.0:1", "0.0.0.0:1", true),
+            ("0.0.0.0:1", "127.0.0.1:1", true),
+            ("[::]:1", "127.0.0.1:1", true),
+            ("127.0.0.1:1", "127.0.0.2:1", false),
+            ("127.0.0.1:1", "127.0.0.1:2", false),
+            ("127.0.0.1:0", "127.0.0.1:0", false),
+        ] {
+            let (one, other) = (one.parse().unwrap(), other.parse().unwrap());
+            assert_eq!(collide(one, other), both, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn log_filters() {
+        for valid in ["info", "OFF", "info,megamon::watch=debug", "hyper=off"] {
+            assert_eq!(log_filter(valid), Ok(valid.to_owned()));
+        }
+        assert_eq!(log_filter("warn, a=info"), Ok("warn,a=info".to_owned()));
+        for wrong in ["inof", "info,megamon", "megamon=loud", "info,"] {
+            log_filter(wrong).unwrap_err();
+        }
+    }
 }

@@ -16,8 +16,8 @@ use super::validate::{self, Reading};
 /// The file that is read when none is named, if it exists.
 pub const DEFAULT_FILE: &str = "/etc/megamon/config.yaml";
 
-/// Reads the configuration of a run. `file` is one that was named and so must exist; `environment`
-/// looks a variable up.
+/// Reads the configuration of a run. `file` is one that was named and so must exist, instead of
+/// [`DEFAULT_FILE`], which need not; `environment` looks a variable up.
 ///
 /// # Errors
 ///
@@ -27,7 +27,17 @@ pub fn load(
     flags: &Flags,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, Problems> {
-    let named = file.unwrap_or_else(|| std::path::Path::new(DEFAULT_FILE));
+    load_or(file, std::path::Path::new(DEFAULT_FILE), flags, environment)
+}
+
+/// [`load`] with the default file handed in.
+pub(super) fn load_or(
+    file: Option<&std::path::Path>,
+    default: &std::path::Path,
+    flags: &Flags,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, Problems> {
+    let named = file.unwrap_or(default);
     let mut gathered = Gathered::default();
     match read(named) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && file.is_none() => {}

@@ -243,9 +243,13 @@ fn tls(
         certificate: reading.file(&path("certificate"), certificate),
         key: reading.file(&path("key"), key),
     };
-    let whole = Path::from(section).name("tls");
-    let in_file = matches!(reading.origins.get(&whole), Some(Origin::File { .. }));
-    if in_file && tls != Tls::default() && endpoint.is_some_and(|url| url.starts_with("http://")) {
+    // Of two that were not written together, such as a flag for a trial, one may be left over.
+    let section = Path::from(section);
+    let whole = section.name("tls");
+    let in_file = |path| matches!(reading.origins.get(path), Some(Origin::File { .. }));
+    let together = in_file(&whole) && in_file(&section.name("endpoint"));
+    let plain = endpoint.is_some_and(|url| url.starts_with("http://"));
+    if together && plain && tls != Tls::default() {
         let what = "has settings, but the endpoint is plain text".to_owned();
         let expected = "an https:// endpoint, or no TLS settings";
         reading.problem(whole, (what, expected.to_owned()));

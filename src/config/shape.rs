@@ -171,7 +171,7 @@ impl Reader<'_> {
                         continue;
                     }
                     let value = if field.kind == Kind::TextMap {
-                        self.text(&path, &entry.node, "text")
+                        self.secret(&path, &entry.node)
                     } else {
                         self.whole(&path, &entry.node)
                     };
@@ -211,6 +211,22 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    /// A text that may be a token, and so is not repeated.
+    fn secret(&mut self, path: &Path, node: &Node) -> Option<Json> {
+        self.origins.insert(path.clone(), self.origin(node.at));
+        let what = match &node.value {
+            Value::Text(text) => return Some(Json::String(text.clone())),
+            Value::Null => "has no value",
+            Value::Switch(_) => "is true or false",
+            Value::Whole(_) | Value::Number(_) => "is a number",
+            Value::List(_) => "is a list",
+            Value::Map(_) => "is a mapping",
+        };
+        let expected = "text: put it in quotes";
+        self.problem(path.clone(), node.at, what.to_owned(), expected);
+        None
     }
 
     fn whole(&mut self, path: &Path, node: &Node) -> Option<Json> {

@@ -206,11 +206,15 @@ pub(super) fn config(settings: Settings, reading: &mut Reading<'_>) -> Config {
         log: log_of(log.unwrap_or_default(), reading),
     };
     if forms::collide(config.metrics_address, config.probe_address) {
-        let what = format!(
-            "{} cannot be served beside metricsAddress, {}",
-            config.probe_address, config.metrics_address
-        );
-        reading.problem("probeAddress", (what, "another port".to_owned()));
+        let (metrics, probe) = (config.metrics_address, config.probe_address);
+        let given = reading.origins.contains_key(&"probeAddress".into());
+        let (path, one, other) = if given {
+            ("probeAddress", probe, metrics)
+        } else {
+            ("metricsAddress", metrics, probe)
+        };
+        let what = format!("{one} cannot be served beside {other}");
+        reading.problem(path, (what, "another port".to_owned()));
     }
     config
 }

@@ -15,7 +15,7 @@ fn document(path: &str, value: &str) -> String {
         } else {
             String::new()
         };
-        text.push_str(&format!("{indent}{name}:{end}\n"));
+        text += &[&indent, *name, ":", &end, "\n"].concat();
     }
     text
 }
@@ -76,7 +76,7 @@ fn every_documented_default_is_the_one_that_holds() {
         }
         compared += 1;
     }
-    assert_eq!(compared, 28, "settings with a literal default");
+    assert_eq!(compared, 30, "settings with a literal default");
 }
 
 #[test]
@@ -133,11 +133,7 @@ fn the_reference_has_a_row_for_every_field_of_the_schema() {
     }
     let row = "| `otlp.interval` | duration | `30s` | Time between two pushes, 100 ms to 1 day. |";
     assert!(table.lines().any(|line| line == row), "{table}");
-    for line in table.lines() {
-        assert_eq!(
-            line.matches(" | ").count() + usize::from(line.contains("|  |")),
-            3,
-            "{line}"
-        );
+    for line in table.lines().skip(2) {
+        assert_eq!(line.matches('|').count(), 5, "{line}");
     }
 }

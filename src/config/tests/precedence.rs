@@ -171,7 +171,7 @@ fn flag_before_environment_before_file() {
             |c| otlp(c).endpoint = "https://f:4".to_owned(),
         ),
         (&[("OTEL_METRIC_EXPORT_INTERVAL", "1500")], none(), |c| {
-            otlp(c).interval = Duration::from_millis(1500)
+            otlp(c).interval = Duration::from_millis(1500);
         }),
         (
             &[("OTEL_METRIC_EXPORT_INTERVAL", "1500")],
@@ -244,10 +244,10 @@ fn flag_before_environment_before_file() {
         }),
         (&[("OTEL_SDK_DISABLED", "false")], none(), |_| {}),
         (&[("OTEL_METRICS_EXPORTER", "none")], none(), |c| {
-            c.otlp = None
+            c.otlp = None;
         }),
         (&[("OTEL_METRICS_EXPORTER", "prometheus")], none(), |c| {
-            c.otlp = None
+            c.otlp = None;
         }),
         (
             &[("OTEL_METRICS_EXPORTER", "prometheus,otlp")],
@@ -263,7 +263,7 @@ fn flag_before_environment_before_file() {
             |c| otlp(c).endpoint = "https://f:4".to_owned(),
         ),
         (&[("OTEL_TRACES_EXPORTER", "none")], none(), |c| {
-            c.traces = None
+            c.traces = None;
         }),
         (
             &[
@@ -274,7 +274,7 @@ fn flag_before_environment_before_file() {
             |c| c.traces = None,
         ),
         (&[("KUBECONFIG", "/a:/b")], none(), |c| {
-            c.cluster.kubeconfig = None
+            c.cluster.kubeconfig = None;
         }),
         (
             &[("KUBECONFIG", "/a:/b")],
@@ -285,7 +285,7 @@ fn flag_before_environment_before_file() {
             |c| c.cluster.kubeconfig = Some("/f".into()),
         ),
         (&[("RUST_LOG", "debug")], none(), |c| {
-            c.log.level = "debug".to_owned()
+            c.log.level = "debug".to_owned();
         }),
         (
             &[("RUST_LOG", "debug")],
@@ -343,7 +343,7 @@ fn without_settings_nothing_is_pushed_unless_an_endpoint_is_given() {
                 c.traces = Some(Traces {
                     otlp: Otlp::at("http://e:1"),
                     sample_ratio: 1.0,
-                })
+                });
             },
         ),
         (
