@@ -19,16 +19,19 @@
 //! ```
 
 pub mod availability;
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod export;
 pub mod fleet;
 pub mod history;
 pub mod instruments;
+pub mod logs;
 pub mod measure;
 pub mod model;
 pub mod node_pools;
 pub mod observed;
+pub mod run;
 pub mod serve;
 pub mod snapshot;
 pub mod summary;
