@@ -37,6 +37,8 @@ pub use kube::Client;
 pub use node::NodeRules;
 pub use wire::{DecodeError, Decoded};
 
+pub(crate) use request::chain;
+
 use crate::clock::SharedClock;
 use crate::config::{Config, Workloads};
 use crate::measure::SharedRecorder;

@@ -259,7 +259,7 @@ fn plain(complaint: &[u8]) -> String {
 }
 
 /// An error and what caused it, as one line.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
