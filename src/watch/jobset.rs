@@ -28,7 +28,9 @@ struct Spec<'a> {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct ReplicatedJob<'a> {
-    replicas: Option<i64>,
+    /// The API server fills in 1 where it is not set, so a missing one is a 0 left out.
+    #[serde(deserialize_with = "or_default")]
+    replicas: i64,
     #[serde(borrow, deserialize_with = "or_default")]
     template: JobTemplate<'a>,
 }
@@ -91,7 +93,7 @@ pub fn decode(json: &str, strings: &mut Interner) -> Result<Decoded<JobSet>, Dec
         terminating: wire.metadata.deleting()?.is_some(),
     };
     for job in &wire.spec.replicated_jobs {
-        let replicas = job.replicas.unwrap_or(1);
+        let replicas = job.replicas;
         let nodes = replicas.saturating_mul(job.template.spec.parallelism.unwrap_or(1));
         jobset.expected = jobset.expected.saturating_add(replicas);
         jobset.expected_nodes = jobset.expected_nodes.saturating_add(nodes);
