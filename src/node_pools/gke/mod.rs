@@ -22,9 +22,6 @@ use crate::config;
 use crate::measure::{Measurement, SharedRecorder};
 use crate::watch::chain;
 
-/// Longest time for one try of a call.
-const TRY: Duration = Duration::from_secs(8);
-
 /// Tries of one call.
 const TRIES: u32 = 3;
 
@@ -40,6 +37,8 @@ pub struct GkePools {
     config: config::Gke,
     /// Where the metadata server is.
     metadata: String,
+    /// Longest time for one call.
+    patience: Duration,
     recorder: SharedRecorder,
     cluster: Option<Cluster>,
     creations: Creations,
@@ -60,17 +59,19 @@ impl GkePools {
     /// server at the first poll, and again until it is known.
     #[must_use]
     pub fn new(config: config::Gke, recorder: SharedRecorder) -> Self {
-        Self::with_metadata(config, recorder, metadata::address())
+        Self::with(config, recorder, metadata::address(), CALL)
     }
 
-    pub(super) fn with_metadata(
+    pub(super) fn with(
         config: config::Gke,
         recorder: SharedRecorder,
         metadata: String,
+        patience: Duration,
     ) -> Self {
         Self {
             config,
             metadata,
+            patience,
             recorder,
             cluster: None,
             creations: Creations::default(),
@@ -101,7 +102,7 @@ impl GkePools {
         let location = location.await?;
         let name = self.named("cluster", cluster.as_deref(), metadata::CLUSTER);
         let name = name.await?;
-        let client = client(endpoint.as_deref()).await?;
+        let client = client(endpoint.as_deref(), self.patience).await?;
         tracing::info!(
             project,
             location,
@@ -133,7 +134,7 @@ impl GkePools {
 }
 
 /// A client. Over plain HTTP, which only a stand-in speaks, no credentials are sent.
-async fn client(endpoint: Option<&str>) -> Result<ClusterManager, ListError> {
+async fn client(endpoint: Option<&str>, patience: Duration) -> Result<ClusterManager, ListError> {
     // A process has one TLS provider. It is an error only if there is one already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let backoff = ExponentialBackoffBuilder::new()
@@ -141,9 +142,13 @@ async fn client(endpoint: Option<&str>) -> Result<ClusterManager, ListError> {
         .with_maximum_delay(Duration::from_secs(2))
         .clamp();
     let mut builder = ClusterManager::builder()
-        .with_retry_policy(Aip194Strict.with_attempt_limit(TRIES).with_time_limit(CALL))
+        .with_retry_policy(
+            Aip194Strict
+                .with_attempt_limit(TRIES)
+                .with_time_limit(patience),
+        )
         .with_backoff_policy(backoff)
-        .with_attempt_timeout(TRY);
+        .with_attempt_timeout(patience / TRIES);
     if let Some(endpoint) = endpoint.filter(|endpoint| !endpoint.is_empty()) {
         builder = builder.with_endpoint(endpoint);
         if endpoint.starts_with("http://") {
@@ -157,18 +162,19 @@ async fn client(endpoint: Option<&str>) -> Result<ClusterManager, ListError> {
 /// Waits for one call and measures it.
 async fn call<T>(
     method: &'static str,
+    patience: Duration,
     recorder: &SharedRecorder,
     answer: impl Future<Output = google_cloud_gax::Result<T>>,
 ) -> Result<T, ListError> {
     let started = Instant::now();
-    let answer = match timeout(CALL, answer).await {
+    let answer = match timeout(patience, answer).await {
         Ok(answer) => answer.map_err(|error| ListError::Call {
             method,
             reason: chain(&error),
         }),
         Err(_) => Err(ListError::Timeout {
             method,
-            after: CALL,
+            after: patience,
         }),
     };
     recorder.record(Measurement::Gke {
@@ -181,6 +187,7 @@ async fn call<T>(
 
 impl NodePools for GkePools {
     async fn list(&mut self) -> Result<Listing, ListError> {
+        let patience = self.patience;
         let recorder = self.recorder.clone();
         let cluster = self.cluster().await?;
         let Cluster {
@@ -194,7 +201,7 @@ impl NodePools for GkePools {
             .list_node_pools()
             .set_parent(format!("{parent}/clusters/{name}"));
         let answer: ListNodePoolsResponse =
-            call("ListNodePools", &recorder, request.send()).await?;
+            call("ListNodePools", patience, &recorder, request.send()).await?;
         let mut pools: Vec<_> = answer.node_pools.iter().filter_map(decode).collect();
         let unnamed = answer.node_pools.len().saturating_sub(pools.len());
         if unnamed > 0 {
@@ -205,7 +212,7 @@ impl NodePools for GkePools {
         self.creations.keep(&pools);
         if self.creations.wanting(&pools) {
             let answer: Result<ListOperationsResponse, _> =
-                call("ListOperations", &recorder, request.send()).await;
+                call("ListOperations", patience, &recorder, request.send()).await;
             match answer {
                 Ok(answer) => {
                     if self.without_operations > PATIENCE {
