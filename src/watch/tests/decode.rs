@@ -486,7 +486,7 @@ fn node_rules_follow_the_pool_sources() {
     let labels = |names: &[&str]| LabelPools {
         labels: names.iter().map(|name| (*name).to_owned()).collect(),
         resources: vec!["r".to_owned()],
-        sizes: Default::default(),
+        sizes: std::collections::BTreeMap::default(),
         empty_after: std::time::Duration::ZERO,
     };
     let gke = Gke {

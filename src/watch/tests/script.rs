@@ -321,10 +321,10 @@ fn update_said<T>(update: &Update<T>, name: impl Fn(&T) -> String) -> String {
         } => {
             let mut text = format!("listed {resource_version}:");
             for object in objects {
-                text += &format!(" {}", name(object));
+                text.extend([" ", &name(object)]);
             }
             for Undecodable { namespace, name } in undecodable {
-                text += &format!(" !{namespace}/{name}");
+                text.extend([" !", namespace, "/", name]);
             }
             text
         }

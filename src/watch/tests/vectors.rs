@@ -54,7 +54,7 @@ fn text(value: Option<&std::sync::Arc<str>>) -> Value {
 /// An attribute that is left out when false, a count when 0.
 fn shown(value: impl Into<Value>) -> Value {
     let value = value.into();
-    if value == Value::Bool(false) || value == Value::from(0) {
+    if value == false || value == 0 {
         Value::Null
     } else {
         value
