@@ -1,1 +1,5 @@
-//! Tests of the outlets.
+//! Tests of the outlets, on fleets built by hand.
+
+mod encoding;
+mod fleet;
+mod published;

@@ -4,6 +4,7 @@
 //! taking it costs a few reference counts.
 
 use std::any::Any;
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use opentelemetry::KeyValue;
@@ -30,6 +31,30 @@ impl Condition {
             Self::Failed => "Failed",
             Self::Suspended => "Suspended",
         }
+    }
+}
+
+/// Texts that many objects have in common, each kept once: a collection takes every attribute of
+/// every series, and what it touches should fit the processor's caches.
+#[derive(Debug, Default)]
+pub(crate) struct Texts {
+    kept: HashSet<Arc<str>>,
+    sweep_at: usize,
+}
+
+impl Texts {
+    /// The one copy of a text.
+    fn shared(&mut self, text: &Arc<str>) -> Arc<str> {
+        if let Some(kept) = self.kept.get(text) {
+            return Arc::clone(kept);
+        }
+        if self.kept.len() >= self.sweep_at {
+            // What nobody else holds belongs to no object any more.
+            self.kept.retain(|text| Arc::strong_count(text) > 1);
+            self.sweep_at = 2 * self.kept.len() + 64;
+        }
+        self.kept.insert(Arc::clone(text));
+        Arc::clone(text)
     }
 }
 
@@ -64,19 +89,19 @@ impl Names {
 
 impl Derived {
     /// The sets of an object's attributes: those kept with them, else made now and kept.
-    pub(crate) fn of(family: Family, attributes: &Attributes) -> Arc<Self> {
+    pub(crate) fn of(family: Family, attributes: &Attributes, texts: &mut Texts) -> Arc<Self> {
         let names = Names::of(family);
-        let kept = attributes
-            .derived
-            .get_or_init(|| Arc::new(Self::new(names, attributes)) as Arc<dyn Any + Send + Sync>);
+        let kept = attributes.derived.get_or_init(|| {
+            Arc::new(Self::new(names, attributes, texts)) as Arc<dyn Any + Send + Sync>
+        });
         match Arc::clone(kept).downcast::<Self>() {
             Ok(derived) if derived.names == names => derived,
             // Another reader's, or another family's.
-            _ => Arc::new(Self::new(names, attributes)),
+            _ => Arc::new(Self::new(names, attributes, texts)),
         }
     }
 
-    fn new(names: Names, attributes: &Attributes) -> Self {
+    fn new(names: Names, attributes: &Attributes, texts: &mut Texts) -> Self {
         let Attributes {
             name,
             namespace,
@@ -89,6 +114,10 @@ impl Derived {
             owner_namespace,
             derived: _,
         } = attributes;
+        let mut shared = |text| texts.shared(text);
+        let (tpu_accelerator, tpu_topology) = (&shared(tpu_accelerator), &shared(tpu_topology));
+        let (namespace, owner_namespace) = (&shared(namespace), &shared(owner_namespace));
+        let owner_kind = &shared(owner_kind);
         let mut set: Vec<(&'static str, &Arc<str>)> = vec![
             ("tpu.accelerator", tpu_accelerator),
             ("tpu.topology", tpu_topology),

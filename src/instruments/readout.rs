@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::attributes::{self, AttributeSet, Condition, Derived};
+use super::attributes::{self, AttributeSet, Condition, Derived, Texts};
 use super::family::{READINGS, Read};
 use super::limit::Limit;
 use super::value;
@@ -26,8 +26,13 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    fn new(family: Family, view: Arc<ObjectView>, collection: &Collection) -> Self {
-        let derived = Derived::of(family, &view.attributes);
+    fn new(
+        family: Family,
+        view: Arc<ObjectView>,
+        collection: &Collection,
+        texts: &mut Texts,
+    ) -> Self {
+        let derived = Derived::of(family, &view.attributes, texts);
         let provisioning = (family == Family::NodePool)
             .then(|| view.provisioning(collection.now))
             .flatten()
@@ -131,6 +136,7 @@ impl Readout {
 pub struct Reader {
     objects: [Limit<Arc<str>>; FAMILIES],
     scheduled: Limit<(Arc<str>, Arc<str>, Arc<str>)>,
+    texts: Texts,
 }
 
 impl Reader {
@@ -140,6 +146,7 @@ impl Reader {
         Self {
             objects: Family::ALL.map(|family| Limit::new(family.name(), most)),
             scheduled: Limit::new(Family::NodePool.name(), most),
+            texts: Texts::default(),
         }
     }
 
@@ -159,7 +166,8 @@ impl Reader {
             let Some(Some(table)) = collection.snapshot.families.get(family.index()) else {
                 continue;
             };
-            let (mut shown, mut series) = read_family(family, table, limit, &collection);
+            let (mut shown, mut series) =
+                read_family(family, table, limit, &collection, &mut self.texts);
             if family == Family::NodePool {
                 series += read_scheduled(&mut self.scheduled, limit, &collection, &mut shown);
             }
@@ -186,20 +194,21 @@ fn read_family(
     table: &Table<ObjectView>,
     limit: &mut Limit<Arc<str>>,
     collection: &Collection,
+    texts: &mut Texts,
 ) -> (Shown, usize) {
     let objects: Vec<&Arc<ObjectView>> = table.iter().collect();
     let selection = limit.select(objects, |view| Arc::clone(&view.key));
     let left_out = selection
         .newly_left_out
         .into_iter()
-        .map(|view| Row::new(family, Arc::clone(view), collection).series())
+        .map(|view| Row::new(family, Arc::clone(view), collection, texts).series())
         .sum();
     let mut shown = Shown {
         rows: Vec::with_capacity(selection.shown.len()),
         ..Shown::default()
     };
     for view in selection.shown {
-        let row = Row::new(family, Arc::clone(view), collection);
+        let row = Row::new(family, Arc::clone(view), collection, texts);
         shown.series += row.series();
         if let Some((state, duration)) = row.provisioning {
             shown

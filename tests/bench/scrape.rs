@@ -31,8 +31,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let snapshot = Arc::new(fleet(objects, now)?);
     published.publish(|_| snapshot);
     println!(
-        "fleet              {objects} of each family, {} MiB",
-        resident("VmRSS")
+        "fleet              {objects} of each family, {} KB",
+        memory("VmRSS")
     );
     let metrics = Metrics::build(
         Settings {
@@ -47,55 +47,57 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut scrapes = Vec::new();
     let mut collections = Vec::new();
-    let (mut lines, mut bytes) = (0, 0);
+    let (mut chunks, mut bytes) = (0, 0);
     for _ in 0..turns {
         let began = Instant::now();
-        let chunks = prometheus.scrape(Format::Text)?;
+        (chunks, bytes) = (0, 0);
+        prometheus.scrape_to(Format::Text, |chunk| {
+            chunks += 1;
+            bytes += chunk.len();
+        })?;
         scrapes.push(began.elapsed());
-        bytes = chunks.iter().map(bytes::Bytes::len).sum();
-        lines = chunks
-            .iter()
-            .flat_map(|chunk| chunk.split(|byte| *byte == b'\n'))
-            .filter(|line| line.first().is_some_and(|first| *first != b'#'))
-            .count();
-        drop(chunks);
         let began = Instant::now();
         metrics.collector.collect(|_, _| ())?;
         collections.push(began.elapsed());
     }
-    println!("samples            {lines}, {} KB of text", bytes / 1000);
     println!(
-        "first scrape       {:.1} ms",
-        millis(scrapes.first().copied())
+        "text               {} series, {} KB in {chunks} chunks",
+        objects * EACH,
+        bytes / 1000
     );
-    println!("scrape, median     {:.1} ms", millis(median(&mut scrapes)));
-    println!(
-        "of it, collection  {:.1} ms",
-        millis(median(&mut collections))
-    );
-    println!(
-        "memory             {} MiB, peak {} MiB",
-        resident("VmRSS"),
-        resident("VmHWM")
-    );
+    println!("first scrape       {:.1} ms", millis(scrapes.first()));
+    report("scrape", &mut scrapes);
+    report("of it, collection", &mut collections);
+    println!("peak, streamed     {} KB", memory("VmHWM"));
+    for _ in 0..turns {
+        let began = Instant::now();
+        let chunks = prometheus.scrape(Format::Text)?;
+        scrapes.push(began.elapsed());
+        drop(chunks);
+    }
+    println!("peak, text kept    {} KB", memory("VmHWM"));
     Ok(())
 }
 
-fn median(times: &mut [Duration]) -> Option<Duration> {
+fn report(what: &str, times: &mut [Duration]) {
     times.sort();
-    times.get(times.len() / 2).copied()
+    println!(
+        "{what:<18} {:.1} ms median, {:.1} ms best",
+        millis(times.get(times.len() / 2)),
+        millis(times.first()),
+    );
 }
 
-fn millis(time: Option<Duration>) -> f64 {
-    time.unwrap_or_default().as_secs_f64() * 1e3
+fn millis(time: Option<&Duration>) -> f64 {
+    time.copied().unwrap_or_default().as_secs_f64() * 1e3
 }
 
-/// A line of `/proc/self/status`, in MiB.
-fn resident(what: &str) -> u64 {
+/// A line of `/proc/self/status`, in KB.
+fn memory(what: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with(what));
     let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
-    kib.unwrap_or(0) / 1024
+    kib.unwrap_or(0) * 1024 / 1000
 }
 
 fn fleet(objects: usize, now: Timestamp) -> Result<Snapshot, Box<dyn std::error::Error>> {
