@@ -116,7 +116,7 @@ impl Collector {
     /// Collects, and hands the metrics and the snapshot that they were read off to `make`.
     ///
     /// Blocks while another collection is made, and computes for as long as there are series
-    /// (half a microsecond each): call it where blocking is allowed.
+    /// (half a microsecond each): call it where blocking is allowed. `make` must not collect.
     ///
     /// # Errors
     /// When the provider is shut down.

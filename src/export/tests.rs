@@ -3,3 +3,4 @@
 mod encoding;
 mod fleet;
 mod published;
+mod series;
