@@ -21,6 +21,7 @@ pub mod clock;
 pub mod config;
 pub mod export;
 pub mod instruments;
+pub mod logs;
 pub mod measure;
 pub mod model;
 pub mod node_pools;
