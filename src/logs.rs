@@ -13,7 +13,7 @@ use tracing_subscriber::filter::{FilterExt, LevelFilter, filter_fn};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, Scope};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
@@ -102,12 +102,15 @@ fn parse(text: &str) -> Result<EnvFilter, InvalidFilter> {
     for directive in text.split(',').map(str::trim) {
         // The filter's own syntax takes a bare word for a target: `inof` would silence everything.
         let word = !directive.contains(['=', ':', '[']);
-        if word && directive.parse::<LevelFilter>().is_err() {
+        // And nothing at all for the level error.
+        if word && (directive.is_empty() || directive.parse::<LevelFilter>().is_err()) {
             return Err(refuse(format!("{directive:?} is no level")));
         }
     }
+    // The syntax knows no spaces around commas, people do.
+    let directives: Vec<_> = text.split(',').map(str::trim).collect();
     EnvFilter::builder()
-        .parse(text)
+        .parse(directives.join(","))
         .map_err(|error| refuse(error.to_string()))
 }
 
@@ -192,7 +195,7 @@ where
         event.record(&mut fields);
         let mut line = fields.line;
         let mut spans = Vec::new();
-        for span in context.event_scope().into_iter().flat_map(|scope| scope.from_root()) {
+        for span in context.event_scope().into_iter().flat_map(Scope::from_root) {
             let mut fields = span
                 .extensions()
                 .get::<FormattedFields<N>>()
@@ -248,11 +251,12 @@ impl Visit for Fields {
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let text = format!("{value:?}");
-        if self.splice && field.name() == RECORD {
-            if let Ok(Value::Object(record)) = serde_json::from_str(&text) {
-                self.line.extend(record);
-                return;
-            }
+        if self.splice
+            && field.name() == RECORD
+            && let Ok(Value::Object(record)) = serde_json::from_str(&text)
+        {
+            self.line.extend(record);
+            return;
         }
         self.put(field, text.into());
     }
@@ -307,7 +311,14 @@ mod tests {
         let lines = with_log(false, "info", |_| {
             let span = tracing::info_span!("reconcile", controller = "nodes", turn = 3);
             let _entered = span.enter();
-            tracing::warn!(count = 2, share = 0.5, ok = true, name = "a\"b\nc", "it is {}", "so");
+            tracing::warn!(
+                count = 2,
+                share = 0.5,
+                ok = true,
+                name = "a\"b\nc",
+                "it is {}",
+                "so"
+            );
         });
         let lines = lines.json();
         assert_eq!(lines.len(), 1);
@@ -321,7 +332,13 @@ mod tests {
         assert_eq!(line["spans"][0]["name"], "reconcile");
         assert_eq!(line["spans"][0]["controller"], "nodes");
         assert_eq!(line["spans"][0]["turn"], 3);
-        assert!(line["timestamp"].as_str().unwrap().parse::<jiff::Timestamp>().is_ok());
+        assert!(
+            line["timestamp"]
+                .as_str()
+                .unwrap()
+                .parse::<jiff::Timestamp>()
+                .is_ok()
+        );
     }
 
     #[test]
@@ -355,11 +372,18 @@ mod tests {
             handle.set_filter("megamon=debug").unwrap();
             tracing::debug!("after");
             let error = handle.set_filter("debgu").unwrap_err();
-            assert!(error.to_string().contains("\"debgu\" is no level"), "{error}");
+            assert!(
+                error.to_string().contains("\"debgu\" is no level"),
+                "{error}"
+            );
             assert_eq!(handle.filter(), "megamon=debug");
             tracing::debug!("still");
         });
-        let messages: Vec<_> = lines.json().iter().map(|line| line["message"].clone()).collect();
+        let messages: Vec<_> = lines
+            .json()
+            .iter()
+            .map(|line| line["message"].clone())
+            .collect();
         assert_eq!(messages, ["log level changed", "after", "still"]);
     }
 
@@ -374,9 +398,19 @@ mod tests {
         ] {
             assert_eq!(check_filter(good), Ok(()), "{good}");
         }
-        for bad in ["", " ", "loud", "info,,debug", "info,megamon=loud", "megamon=info,verbose"] {
+        for bad in [
+            "",
+            " ",
+            "loud",
+            "info,,debug",
+            "info,megamon=loud",
+            "megamon=info,verbose",
+        ] {
             let error = check_filter(bad).unwrap_err().to_string();
-            assert!(error.contains("expected off, error, warn"), "{bad}: {error}");
+            assert!(
+                error.contains("expected off, error, warn"),
+                "{bad}: {error}"
+            );
         }
     }
 }

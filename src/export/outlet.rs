@@ -9,7 +9,7 @@ use crate::measure::{Measurement, SharedRecorder};
 /// The state of one outlet (`prometheus`, `otlp`, `stdout`, `configmap`).
 pub struct Outlet {
     name: &'static str,
-    target: String,
+    destination: String,
     recorder: SharedRecorder,
     failures: u64,
     said: BTreeSet<&'static str>,
@@ -20,20 +20,24 @@ impl fmt::Debug for Outlet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outlet")
             .field("name", &self.name)
-            .field("target", &self.target)
+            .field("destination", &self.destination)
             .field("failures", &self.failures)
             .finish_non_exhaustive()
     }
 }
 
 impl Outlet {
-    /// An outlet that works until it is told otherwise. `target` is where it writes to, as the log
+    /// An outlet that works until it is told otherwise. `destination` is where it writes to, as the log
     /// names it: an endpoint, a ConfigMap.
     #[must_use]
-    pub fn new(name: &'static str, target: impl Into<String>, recorder: SharedRecorder) -> Self {
+    pub fn new(
+        name: &'static str,
+        destination: impl Into<String>,
+        recorder: SharedRecorder,
+    ) -> Self {
         Self {
             name,
-            target: target.into(),
+            destination: destination.into(),
             recorder,
             failures: 0,
             said: BTreeSet::new(),
@@ -51,7 +55,7 @@ impl Outlet {
         if self.said.insert(reason) {
             tracing::warn!(
                 outlet = self.name,
-                target = %self.target,
+                destination = %self.destination,
                 reason,
                 error = %error,
                 "export fails; it is tried again at each interval"
@@ -59,7 +63,7 @@ impl Outlet {
         } else {
             tracing::debug!(
                 outlet = self.name,
-                target = %self.target,
+                destination = %self.destination,
                 reason,
                 error = %error,
                 "export still fails"
@@ -72,7 +76,7 @@ impl Outlet {
         if self.failures > 0 {
             tracing::info!(
                 outlet = self.name,
-                target = %self.target,
+                destination = %self.destination,
                 failures = self.failures,
                 "export works again"
             );
@@ -99,7 +103,7 @@ impl Outlet {
         if refusing && !self.refusing {
             tracing::warn!(
                 outlet = self.name,
-                target = %self.target,
+                destination = %self.destination,
                 points,
                 message,
                 "the receiver refuses points"
@@ -107,7 +111,7 @@ impl Outlet {
         } else if !refusing && self.refusing {
             tracing::info!(
                 outlet = self.name,
-                target = %self.target,
+                destination = %self.destination,
                 "the receiver takes all points again"
             );
         } else if !message.is_empty() {

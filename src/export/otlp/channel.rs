@@ -61,7 +61,11 @@ pub(super) fn endpoint(text: &str) -> Result<Endpoint, EndpointError> {
         .map_err(|error| refuse(chain(&error)))?;
     match endpoint.uri().scheme_str() {
         Some("http" | "https") => {}
-        Some(other) => return Err(refuse(format!("scheme {other:?} is neither http nor https"))),
+        Some(other) => {
+            return Err(refuse(format!(
+                "scheme {other:?} is neither http nor https"
+            )));
+        }
         None => return Err(refuse("it has no scheme".to_owned())),
     }
     if endpoint.uri().host().is_none_or(str::is_empty) {
@@ -166,7 +170,10 @@ mod tests {
             ("http://a b", "expected a URL"),
         ] {
             let error = endpoint(bad).unwrap_err().to_string();
-            assert!(error.contains(word) && error.contains(bad), "{bad}: {error}");
+            assert!(
+                error.contains(word) && error.contains(bad),
+                "{bad}: {error}"
+            );
         }
     }
 

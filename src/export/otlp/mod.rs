@@ -16,8 +16,8 @@ use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequ
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-pub(super) use channel::{connect, metadata};
 pub use channel::{ChannelError, EndpointError, HeaderError};
+pub(super) use channel::{connect, metadata};
 pub use identity::{Identity, deployment_id};
 
 use super::Outlet;

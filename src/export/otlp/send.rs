@@ -207,26 +207,25 @@ impl Sender {
     }
 
     async fn attempt(&mut self, part: &Part) -> Result<Answer, Failure> {
-        let channel = match &self.channel {
-            Some(channel) => channel.clone(),
-            None => {
-                let channel = channel::connect(&self.config).map_err(|error| Failure {
-                    reason: "tls",
-                    message: error.to_string(),
-                    retry: Retry::Never,
-                    broken: true,
-                    concerns_all: true,
-                })?;
-                self.channel.insert(channel).clone()
-            }
+        let channel = if let Some(channel) = &self.channel {
+            channel.clone()
+        } else {
+            let channel = channel::connect(&self.config).map_err(|error| Failure {
+                reason: "tls",
+                message: error.to_string(),
+                retry: Retry::Never,
+                broken: true,
+                concerns_all: true,
+            })?;
+            self.channel.insert(channel).clone()
         };
         let mut grpc = Grpc::new(channel).accept_compressed(CompressionEncoding::Gzip);
         if self.config.gzip {
             grpc = grpc.send_compressed(CompressionEncoding::Gzip);
         }
-        grpc.ready().await.map_err(|error| {
-            Failure::of(&Status::from_error(Box::new(error)))
-        })?;
+        grpc.ready()
+            .await
+            .map_err(|error| Failure::of(&Status::from_error(Box::new(error))))?;
         let mut request = Request::new(part.bytes.clone());
         *request.metadata_mut() = self.metadata.clone();
         request.set_timeout(self.config.timeout);
@@ -300,17 +299,67 @@ mod tests {
     fn codes_are_retried_as_the_protocol_says() {
         let second = Duration::from_secs(1);
         for (code, reason, retry, retry_told) in [
-            (Code::Unavailable, "unavailable", Retry::Backoff, Retry::After(second)),
-            (Code::DeadlineExceeded, "timeout", Retry::Backoff, Retry::After(second)),
-            (Code::Cancelled, "internal", Retry::Backoff, Retry::After(second)),
-            (Code::Aborted, "internal", Retry::Backoff, Retry::After(second)),
-            (Code::OutOfRange, "invalid", Retry::Backoff, Retry::After(second)),
-            (Code::DataLoss, "internal", Retry::Backoff, Retry::After(second)),
-            (Code::ResourceExhausted, "resource_exhausted", Retry::Never, Retry::After(second)),
+            (
+                Code::Unavailable,
+                "unavailable",
+                Retry::Backoff,
+                Retry::After(second),
+            ),
+            (
+                Code::DeadlineExceeded,
+                "timeout",
+                Retry::Backoff,
+                Retry::After(second),
+            ),
+            (
+                Code::Cancelled,
+                "internal",
+                Retry::Backoff,
+                Retry::After(second),
+            ),
+            (
+                Code::Aborted,
+                "internal",
+                Retry::Backoff,
+                Retry::After(second),
+            ),
+            (
+                Code::OutOfRange,
+                "invalid",
+                Retry::Backoff,
+                Retry::After(second),
+            ),
+            (
+                Code::DataLoss,
+                "internal",
+                Retry::Backoff,
+                Retry::After(second),
+            ),
+            (
+                Code::ResourceExhausted,
+                "resource_exhausted",
+                Retry::Never,
+                Retry::After(second),
+            ),
             (Code::InvalidArgument, "invalid", Retry::Never, Retry::Never),
-            (Code::Unauthenticated, "unauthenticated", Retry::Never, Retry::Never),
-            (Code::PermissionDenied, "permission_denied", Retry::Never, Retry::Never),
-            (Code::Unimplemented, "unimplemented", Retry::Never, Retry::Never),
+            (
+                Code::Unauthenticated,
+                "unauthenticated",
+                Retry::Never,
+                Retry::Never,
+            ),
+            (
+                Code::PermissionDenied,
+                "permission_denied",
+                Retry::Never,
+                Retry::Never,
+            ),
+            (
+                Code::Unimplemented,
+                "unimplemented",
+                Retry::Never,
+                Retry::Never,
+            ),
             (Code::Unknown, "internal", Retry::Never, Retry::Never),
         ] {
             let failure = Failure::of(&Status::new(code, "words"));

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use opentelemetry_proto::tonic::common::v1::{
-    AnyValue, InstrumentationScope, KeyValue, any_value,
-};
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
 use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
 use opentelemetry_proto::tonic::metrics::v1::{
     ExponentialHistogramDataPoint, HistogramDataPoint, NumberDataPoint, SummaryDataPoint,
@@ -75,15 +73,17 @@ fn data(shape: usize, lengths: &[usize], next: &mut u64) -> Data {
         3 => Data::ExponentialHistogram(ExponentialHistogram {
             data_points: points
                 .into_iter()
-                .map(|(attributes, time_unix_nano)| ExponentialHistogramDataPoint {
-                    attributes,
-                    time_unix_nano,
-                    positive: Some(Buckets {
-                        offset: 3,
-                        bucket_counts: vec![1, 2, 3],
-                    }),
-                    ..ExponentialHistogramDataPoint::default()
-                })
+                .map(
+                    |(attributes, time_unix_nano)| ExponentialHistogramDataPoint {
+                        attributes,
+                        time_unix_nano,
+                        positive: Some(Buckets {
+                            offset: 3,
+                            bucket_counts: vec![1, 2, 3],
+                        }),
+                        ..ExponentialHistogramDataPoint::default()
+                    },
+                )
                 .collect(),
             aggregation_temporality: 2,
         }),
@@ -225,7 +225,10 @@ proptest! {
 
 #[test]
 fn a_giant_point_is_sent_alone() {
-    let request = request(&[vec![(0, true, vec![10, 10, 5_000, 10]), (1, false, vec![10])]]);
+    let request = request(&[vec![
+        (0, true, vec![10, 10, 5_000, 10]),
+        (1, false, vec![10]),
+    ]]);
     check(&request, 1_000);
     let sizes: Vec<_> = parts(request, 1_000)
         .iter()
@@ -250,11 +253,18 @@ fn nothing_is_no_request() {
 
 #[test]
 fn a_large_fleet_fills_its_requests() {
-    let request = request(&[vec![(0, true, vec![150; 60_000]), (1, true, vec![150; 60_000])]]);
+    let request = request(&[vec![
+        (0, true, vec![150; 60_000]),
+        (1, true, vec![150; 60_000]),
+    ]]);
     let whole = request.encoded_len();
     let parts = parts(request, super::super::REQUEST_LIMIT);
     let least = whole.div_ceil(super::super::REQUEST_LIMIT);
-    assert!(parts.len() <= least + 1, "{} parts for {whole} bytes", parts.len());
+    assert!(
+        parts.len() <= least + 1,
+        "{} parts for {whole} bytes",
+        parts.len()
+    );
     for part in &parts {
         assert!(part.encoded_len() <= super::super::REQUEST_LIMIT);
     }

@@ -136,7 +136,7 @@ impl Recorder for Recorded {
 fn settings(endpoint: String) -> config::Otlp {
     config::Otlp {
         endpoint,
-        interval: Duration::from_secs(3600),
+        interval: Duration::from_hours(1),
         timeout: Duration::from_secs(20),
         headers: BTreeMap::new(),
         gzip: false,
@@ -154,6 +154,7 @@ fn identity() -> Identity {
     )
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is what the push is given")]
 fn collect() -> Result<ExportMetricsServiceRequest, String> {
     let metric = |name: &str| Metric {
         name: name.to_owned(),
@@ -461,6 +462,7 @@ async fn a_server_of_an_unknown_ca_is_not_sent_to() {
     let stranger = Authority::new();
     let mut config = settings(format!("https://localhost:{}", address.port()));
     config.interval = Duration::from_millis(50);
+    config.timeout = Duration::from_millis(500);
     config.tls.ca = Some(stranger.path("ca.pem"));
     let mut running = start(config);
     assert_eq!(running.recorded.recv().await, Some(("unavailable", 0)));

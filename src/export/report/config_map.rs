@@ -128,7 +128,10 @@ impl ConfigMapReport {
         match tokio::time::timeout(self.interval.clamp(SHORTEST, LONGEST), applied).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err((word(&error), error.to_string())),
-            Err(_) => Err(("timeout", "the API server did not answer in time".to_owned())),
+            Err(_) => Err((
+                "timeout",
+                "the API server did not answer in time".to_owned(),
+            )),
         }
     }
 }

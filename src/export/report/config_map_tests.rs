@@ -81,7 +81,7 @@ fn reporter(client: Client, failures: Arc<Failures>) -> ConfigMapReport {
     ConfigMapReport::new(
         client,
         ("ns".to_owned(), "fleet".to_owned()),
-        published(snapshot(vec![])),
+        published(snapshot(&[])),
         Duration::from_millis(5),
         stopped(),
         failures,
@@ -121,7 +121,11 @@ async fn a_refusal_is_counted_with_its_reason_and_passes() {
     task.await.unwrap();
     let failures = failures.0.lock().unwrap();
     assert!(!failures.is_empty());
-    assert!(failures.iter().all(|said| *said == ("configmap", "forbidden")));
+    assert!(
+        failures
+            .iter()
+            .all(|said| *said == ("configmap", "forbidden"))
+    );
 }
 
 #[tokio::test]
@@ -153,5 +157,8 @@ fn over_the_limit_it_is_gzipped_and_over_that_too_refused() {
 
     let (reason, error) = content(text(1000), 5).unwrap_err();
     assert_eq!(reason, "too_large");
-    assert!(error.contains("1000 bytes") && error.contains("holds 5"), "{error}");
+    assert!(
+        error.contains("1000 bytes") && error.contains("holds 5"),
+        "{error}"
+    );
 }
