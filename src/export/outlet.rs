@@ -120,3 +120,93 @@ impl Outlet {
         self.refusing = refusing;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tracing::{Level, Metadata, Subscriber, span};
+
+    use super::*;
+    use crate::measure::Recorder;
+
+    /// Counts what is said to people.
+    #[derive(Clone, Default)]
+    struct Said(Arc<Mutex<Vec<Level>>>);
+
+    impl Subscriber for Said {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            *metadata.level() <= Level::INFO
+        }
+
+        fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+            span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+        fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+        fn event(&self, event: &tracing::Event<'_>) {
+            self.0.lock().unwrap().push(*event.metadata().level());
+        }
+
+        fn enter(&self, _: &span::Id) {}
+
+        fn exit(&self, _: &span::Id) {}
+    }
+
+    #[derive(Default)]
+    struct Counted(Mutex<Vec<(&'static str, u64)>>);
+
+    impl Recorder for Counted {
+        fn record(&self, measurement: Measurement<'_>) {
+            self.0.lock().unwrap().push(match measurement {
+                Measurement::ExportFailure { reason, .. } => (reason, 1),
+                Measurement::ExportRejected { points, .. } => ("rejected", points),
+                other => panic!("{other:?}"),
+            });
+        }
+    }
+
+    #[test]
+    fn every_failure_is_counted_and_every_change_is_said_once() {
+        let (said, counted) = (Said::default(), Arc::new(Counted::default()));
+        let mut outlet = Outlet::new("otlp", "http://collector", counted.clone());
+        tracing::subscriber::with_default(said.clone(), || {
+            outlet.succeeded();
+            for reason in [
+                "timeout",
+                "timeout",
+                "unavailable",
+                "timeout",
+                "unavailable",
+            ] {
+                outlet.failed(reason, &"why");
+            }
+            outlet.succeeded();
+            outlet.succeeded();
+            outlet.failed("timeout", &"why");
+            for points in [0, 3, 4, 0, 0] {
+                outlet.refused(points, "old");
+            }
+        });
+        let (warn, info) = (Level::WARN, Level::INFO);
+        let expected = [warn, warn, info, warn, warn, info];
+        assert_eq!(*said.0.lock().unwrap(), expected);
+        let counted = counted.0.lock().unwrap();
+        let timeouts = counted.iter().filter(|(word, _)| *word == "timeout");
+        assert_eq!(timeouts.count(), 4);
+        assert_eq!(
+            counted
+                .iter()
+                .filter(|(word, _)| *word == "unavailable")
+                .count(),
+            2
+        );
+        assert_eq!(
+            counted[counted.len() - 2..],
+            [("rejected", 3), ("rejected", 4)]
+        );
+    }
+}

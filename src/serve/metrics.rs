@@ -2,6 +2,7 @@
 //! blocking is allowed, one at a time in the order of asking; what a slow client has not read yet
 //! is its own and holds no lock.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +18,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::stream;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::connections::{Limits, serve};
@@ -33,6 +34,8 @@ pub type Scrape = Arc<dyn Fn(Format) -> Result<Vec<Bytes>, String> + Send + Sync
 
 /// How long a scrape waits for those before it.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// Answers that are held in memory at once, until their clients have taken them.
+const ANSWERS: usize = 16;
 /// Chunks of a compressed answer.
 const CHUNK: usize = 64 * 1024;
 
@@ -44,6 +47,7 @@ pub struct MetricsState {
     clock: SharedClock,
     probe_port: u16,
     turn: Arc<Semaphore>,
+    answers: Arc<Semaphore>,
     outlet: Arc<Mutex<Outlet>>,
 }
 
@@ -72,6 +76,7 @@ impl MetricsState {
             clock,
             probe_port,
             turn: Arc::new(Semaphore::new(1)),
+            answers: Arc::new(Semaphore::new(ANSWERS)),
             outlet: Arc::new(Mutex::new(Outlet::new("prometheus", "/metrics", recorder))),
         }
     }
@@ -100,8 +105,11 @@ pub(super) fn routes(state: MetricsState) -> Router {
 async fn scrape(State(state): State<MetricsState>, headers: HeaderMap) -> Response {
     let format = negotiate::format(&headers);
     let gzip = negotiate::gzip(&headers);
-    let turn = state.turn.clone().acquire_owned();
-    let Ok(Ok(turn)) = tokio::time::timeout(LONGEST_WAIT, turn).await else {
+    let wait = async {
+        let place = state.answers.clone().acquire_owned().await?;
+        Ok::<_, AcquireError>((place, state.turn.clone().acquire_owned().await?))
+    };
+    let Ok(Ok((place, turn))) = tokio::time::timeout(LONGEST_WAIT, wait).await else {
         let error = "the scrapes before this one take too long";
         state.outcome(Err(("busy", error)));
         return (
@@ -128,7 +136,7 @@ async fn scrape(State(state): State<MetricsState>, headers: HeaderMap) -> Respon
         Err(error) => return failed(&state, &error.to_string()),
     };
     state.outcome(Ok(()));
-    answer(chunks, format, gzip)
+    answer(chunks, place, format, gzip)
 }
 
 fn failed(state: &MetricsState, error: &str) -> Response {
@@ -137,10 +145,14 @@ fn failed(state: &MetricsState, error: &str) -> Response {
     (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
 }
 
-fn answer(chunks: Vec<Bytes>, format: Format, gzip: bool) -> Response {
+/// The answer, which has its `place` until it is sent or given up.
+fn answer(chunks: Vec<Bytes>, place: OwnedSemaphorePermit, format: Format, gzip: bool) -> Response {
     let length: usize = chunks.iter().map(Bytes::len).sum();
-    let chunks = stream::iter(chunks.into_iter().map(Ok::<_, std::convert::Infallible>));
-    let mut response = Response::new(Body::from_stream(chunks));
+    let chunks = chunks.into_iter().map(move |chunk| {
+        let _held = &place;
+        Ok::<_, Infallible>(chunk)
+    });
+    let mut response = Response::new(Body::from_stream(stream::iter(chunks)));
     let headers = response.headers_mut();
     headers.insert(
         header::CONTENT_TYPE,

@@ -190,6 +190,28 @@ async fn scrapes_take_turns_and_who_leaves_gives_up_no_turn_early() {
 }
 
 #[tokio::test]
+async fn answers_that_are_not_taken_are_bounded_and_free_their_places() {
+    let chunk = Bytes::from(vec![b'x'; 1 << 20]);
+    let (began, mut begins) = mpsc::unbounded_channel();
+    let (address, ..) = start(Arc::new(move |_| {
+        began.send(()).unwrap();
+        Ok(vec![chunk.clone(); 16])
+    }))
+    .await;
+    let mut slow = Vec::new();
+    for _ in 0..16 {
+        slow.push(open(address, "GET /metrics", "", "").await);
+        begins.recv().await.unwrap();
+    }
+    let waits = tokio::spawn(async move { get(address, "/metrics", "").await });
+    // The page is no scrape.
+    assert_eq!(get(address, "/", "").await.status, 200);
+    assert!(begins.try_recv().is_err(), "a further answer was made");
+    drop(slow.pop());
+    assert_eq!(waits.await.unwrap().body.len(), 16 << 20);
+}
+
+#[tokio::test]
 async fn a_client_that_does_not_read_holds_up_nobody() {
     let chunk = Bytes::from(vec![b'x'; 1 << 20]);
     let (address, shutdown, task) = start(Arc::new(move |_| Ok(vec![chunk.clone(); 32]))).await;

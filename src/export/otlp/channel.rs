@@ -153,6 +153,23 @@ pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
+/// Whether the peer's or our own certificate is behind an error.
+pub(super) fn is_tls(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        // An IO error hides what it wraps from `source`.
+        let wrapped = error
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::get_ref);
+        let wrapped = wrapped.and_then(|error| error.downcast_ref::<rustls::Error>());
+        if wrapped.is_some() || error.is::<rustls::Error>() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -93,6 +93,7 @@ impl Failure {
         // An error of the connection itself has a source; a status that was received has none.
         let local = std::error::Error::source(status).is_some();
         let reason = match status.code() {
+            _ if local && channel::is_tls(status) => "tls",
             Code::Cancelled if local => "timeout",
             Code::Unknown if local => "unavailable",
             code => word(code),
