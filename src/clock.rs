@@ -37,7 +37,7 @@ impl Clock for WallClock {
                 if left.is_zero() {
                     return;
                 }
-                tokio::time::sleep(left.min(Duration::from_secs(60))).await;
+                tokio::time::sleep(left.min(Duration::from_mins(1))).await;
             }
         })
     }

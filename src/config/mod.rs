@@ -1,9 +1,36 @@
 //! Configuration as meant: validated, defaults filled in. Holds values, never clients.
+//!
+//! ```text
+//! file, environment, flags -> document, layers   what was written, and where
+//!                          -> shape              names and types, by the schema's table
+//!                          -> validate           values, and the defaults of what is not set
+//! ```
+
+mod defaults;
+mod document;
+mod forms;
+mod layers;
+mod load;
+pub mod migrate;
+mod problem;
+mod receivers;
+pub mod reference;
+mod schema;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod validate;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use document::Position;
+pub use layers::Flags;
+pub use load::{DEFAULT_FILE, check, load, parse};
+pub use problem::{Origin, Path, Problem, Problems};
 
 /// Everything that can be set.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +66,7 @@ pub struct Config {
 }
 
 /// An OTLP/gRPC receiver.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Otlp {
     /// Endpoint with scheme, such as `http://collector:4317`.
     pub endpoint: String,
@@ -53,6 +80,28 @@ pub struct Otlp {
     pub gzip: bool,
     /// TLS for `https`.
     pub tls: Tls,
+}
+
+/// The values of the headers are left out: a token among them must not reach a log.
+impl fmt::Debug for Otlp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            endpoint,
+            interval,
+            timeout,
+            headers,
+            gzip,
+            tls,
+        } = self;
+        f.debug_struct("Otlp")
+            .field("endpoint", endpoint)
+            .field("interval", interval)
+            .field("timeout", timeout)
+            .field("headers", &headers.keys())
+            .field("gzip", gzip)
+            .field("tls", tls)
+            .finish()
+    }
 }
 
 /// TLS of a client.
