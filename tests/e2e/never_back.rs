@@ -25,6 +25,14 @@ impl NeverBack {
         "_down_time_seconds",
     ];
 
+    /// The pool of that name is made again: another life, from 0.
+    pub(crate) fn new_life(&mut self, pool: &str) {
+        let of_it = |labels: &BTreeMap<String, String>| {
+            labels.get("nodepool_name").is_some_and(|name| name == pool)
+        };
+        self.highest.retain(|(_, labels), _| !of_it(labels));
+    }
+
     /// An error for what is lower than it once was.
     pub(crate) fn check(&mut self, observed: &Observed) -> Result<(), String> {
         let mut now: BTreeMap<Series, f64> = BTreeMap::new();

@@ -33,7 +33,8 @@ pub(crate) struct World {
     pub(crate) ledger: Ledger,
     /// From when to when the program was away while JobSets changed.
     pub(crate) away: Option<(f64, f64)>,
-    never_back: NeverBack,
+    /// What has been shown and must not go back.
+    pub(crate) never_back: NeverBack,
     /// The cluster.
     pub(crate) plane: ControlPlane,
 }

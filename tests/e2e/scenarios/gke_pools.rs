@@ -150,6 +150,7 @@ async fn a_provisioning_fails() {
 
     // The name is used again: another life.
     let (text, started) = instant();
+    world.never_back.new_life("a");
     gke.create_pool("a", &text);
     world.ledger.remove("a");
     world.ledger.add("a", objects::pool_entry("a", started));
