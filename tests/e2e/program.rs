@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) empty_after: Duration,
     /// Whether JobSets are watched.
     pub(crate) jobsets: bool,
+    /// What is logged.
+    pub(crate) log: &'static str,
 }
 
 impl Default for Settings {
@@ -41,6 +43,7 @@ impl Default for Settings {
             unknown_deadline: Duration::from_mins(3),
             empty_after: Duration::from_hours(1),
             jobsets: true,
+            log: "info,megamon=debug",
         }
     }
 }
@@ -248,7 +251,7 @@ fn configuration(
         }},
         "workloads": {"jobsets": settings.jobsets},
         "availability": {"unknownDeadline": format!("{}ms", settings.unknown_deadline.as_millis())},
-        "log": {"format": "json", "level": "info,megamon=debug"},
+        "log": {"format": "json", "level": settings.log},
     });
     if let Some(collector) = collector {
         config["otlp"] = json!({

@@ -52,13 +52,15 @@ async fn a_node_pool_changes_meanwhile() {
         pool.up(up);
         world.check(&step("a node fell and came back"), &[]).await;
 
-        // Made anew under its name. The history does not hold which nodes were Ready, so after a
-        // restart this is a replacement like the next one, and no event.
+        // The same name with another UID: gone when the new one was made, ready by its own time.
         world.program.stop(end);
         world.next_second().await;
         world.delete_node("a-0").await;
-        world.join_nodes(&["a-0"], "a", None).await;
+        let (made, up) = world.join_nodes(&["a-0"], "a", None).await;
         world.program.run().await;
+        let pool = world.ledger.get("a");
+        pool.down(made);
+        pool.up(up);
         world.check(&step("a node was made anew"), &[]).await;
 
         // A node gone and another name come is a replacement, and no event.

@@ -124,7 +124,11 @@ async fn a_large_fleet_keeps_changing() {
     const POOLS: usize = 125;
     const HOSTS: usize = 16;
     let plane = ControlPlane::start(Parts::ALL).await;
-    let program = Program::start(&plane, None, None, &Settings::default()).await;
+    let settings = Settings {
+        log: "info",
+        ..Settings::default()
+    };
+    let program = Program::start(&plane, None, None, &settings).await;
     let names: Vec<(String, String)> = (0..POOLS)
         .flat_map(|pool| {
             (0..HOSTS).map(move |host| (format!("p{pool}-{host}"), format!("p{pool}")))
