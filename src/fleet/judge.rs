@@ -452,14 +452,17 @@ impl Fleet {
         {
             let mut event = event;
             if asks && by_counts && !event.expected_down {
-                match judged {
-                    Some(expected_down) => event.expected_down = expected_down,
-                    None => {
-                        let until = seen.checked_add(JUDGED_WITHIN).ok();
-                        self.deadlines.set(&Due::Judged(key.clone()), until);
-                        self.waiting.insert(key.clone());
-                        break;
-                    }
+                // An answer that was asked for after the down was seen judges it.
+                let known = self.answered.filter(|began| *began >= seen);
+                let known =
+                    known.map(|_| self.observed.object(key).is_none_or(|o| o.expected_down));
+                if let Some(expected_down) = judged.or(known) {
+                    event.expected_down = expected_down;
+                } else {
+                    let until = seen.checked_add(JUDGED_WITHIN).ok();
+                    self.deadlines.set(&Due::Judged(key.clone()), until);
+                    self.waiting.insert(key.clone());
+                    break;
                 }
             }
             events.push((event, seen));
@@ -482,17 +485,12 @@ impl Fleet {
         }
     }
 
-    /// The first status got after a down was seen judges it.
+    /// The node pool API has answered: the first status got after a down was seen judges it.
     pub(super) fn answered(&mut self, began: Timestamp) {
+        self.answered = Some(began);
         let keys: Vec<_> = self.waiting.iter().cloned().collect();
         for key in keys {
-            let front = self
-                .tracked
-                .get(&key)
-                .and_then(|tracked| tracked.waiting.front());
-            if front.is_some_and(|sealed| sealed.seen <= began) {
-                self.judge_waiting(&key);
-            }
+            self.resolve(&key, None);
         }
     }
 

@@ -155,6 +155,8 @@ pub struct Fleet {
     pod_slots: HashMap<Arc<str>, usize>,
     history_health: crate::snapshot::HistoryHealth,
     poll: bool,
+    /// When the newest answer of the node pool API was asked for.
+    answered: Option<Timestamp>,
     now: Timestamp,
 }
 
@@ -204,6 +206,7 @@ impl Fleet {
             pod_slots: HashMap::new(),
             history_health: crate::snapshot::HistoryHealth::default(),
             poll: false,
+            answered: None,
             now,
             settings,
         }
@@ -351,6 +354,11 @@ impl Fleet {
     /// Whether the node pool API should be asked now, to judge a down. Asking resets it.
     pub fn take_poll_request(&mut self) -> bool {
         std::mem::take(&mut self.poll)
+    }
+
+    /// Node pools whose size turned out not to be computable since this was last asked.
+    pub fn take_unsized_pools(&mut self) -> Vec<Arc<str>> {
+        self.observed.take_unsized_pools()
     }
 
     fn process(&mut self, changes: Vec<Change>, seen: Timestamp, gap: Option<Bounds>) {

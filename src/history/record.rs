@@ -16,6 +16,11 @@ use crate::observed::{Member, PoolKind};
     rename_all_fields = "camelCase"
 )]
 pub enum Record {
+    /// Names the deployment whose history this is, for as long as it lasts.
+    Deployment {
+        /// A random UUID.
+        id: Arc<str>,
+    },
     /// A kind is watched for the first time.
     Watched {
         /// Which.

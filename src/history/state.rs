@@ -67,7 +67,10 @@ impl Life {
                     fold.end(*at);
                 }
             }
-            Record::Watched { .. } | Record::Watermark { .. } | Record::Began { .. } => {}
+            Record::Deployment { .. }
+            | Record::Watched { .. }
+            | Record::Watermark { .. }
+            | Record::Began { .. } => {}
         }
     }
 }
@@ -75,6 +78,8 @@ impl Life {
 /// What a log comes to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
+    /// Names the deployment.
+    pub deployment: Option<Arc<str>>,
     /// When each kind was first watched.
     pub watched: BTreeMap<Source, Timestamp>,
     /// How far the log covers each watch; `not_ready` is always filled in.
@@ -91,6 +96,9 @@ impl State {
     /// Takes the next record.
     pub fn apply(&mut self, record: Record) {
         match record {
+            Record::Deployment { id } => {
+                self.deployment.get_or_insert(id);
+            }
             Record::Watched { source, since } => {
                 self.watched.entry(source).or_insert(since);
             }

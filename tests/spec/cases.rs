@@ -266,6 +266,7 @@ fn an_unknown_node_counts_as_unknown_for_three_minutes_and_then_as_not_ready() {
         world.heard(heard);
     }
     assert!(world.up(NodePool, "p"));
+    world.commit();
     assert_eq!(
         world.fleet.next_due(),
         Some(at("4:00")),
@@ -810,6 +811,8 @@ fn what_stands_still_never_falls_below_what_was_shown() {
 #[test]
 fn changes_wait_one_commit_interval_for_others() {
     let mut world = running();
+    world.heard("4:59");
+    world.commit();
     world.node("5:00", node("a", "p", NotReady, "5:00"));
     assert_eq!(world.fleet.next_due(), Some(at("5:01")));
     world.commit();
