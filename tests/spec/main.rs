@@ -3,6 +3,7 @@
 #![expect(unreachable_pub, reason = "a test crate has no outside")]
 
 mod cases;
+mod log;
 mod map;
 mod properties;
 mod vectors;

@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use megamon::fleet::{Fleet, Settings};
 use megamon::history::{Record, State};
 use megamon::model::{
-    Event, Family, JobSet, Node, NodePool, ObjectKey, Observation, Operation, Readiness, Slice,
-    Source, Update,
+    Event, Family, JobSet, Node, NodePool, ObjectKey, Observation, Operation, Readiness, Source,
+    Update,
 };
 use megamon::observed;
 use megamon::snapshot::{ObjectView, Published};
@@ -179,10 +179,6 @@ impl World {
 
     pub fn pools(&mut self, when: &str, pools: &[NodePool]) {
         self.see(when, Observation::NodePools(listed(when, pools.to_vec())));
-    }
-
-    pub fn slices(&mut self, when: &str, slices: &[Slice]) {
-        self.see(when, Observation::Slices(listed(when, slices.to_vec())));
     }
 
     pub fn node(&mut self, when: &str, object: Node) {
