@@ -100,7 +100,7 @@ impl Fleet {
         }
     }
 
-    fn source_of(&self, family: Family, pool: Option<PoolKind>) -> Source {
+    fn source_of(family: Family, pool: Option<PoolKind>) -> Source {
         match family {
             Family::JobSet | Family::JobSetNodes => Source::JobSets,
             Family::NodePool if pool == Some(PoolKind::Api) => Source::NodePoolApi,
@@ -119,7 +119,7 @@ impl Fleet {
         if key.family == Family::NodePool {
             self.hide_failed_pool(&key.key);
         }
-        let source = self.source_of(key.family, object.pool);
+        let source = Self::source_of(key.family, object.pool);
         let watched = self.watched.get(&source).copied().unwrap_or(seen);
         let provisioning = &*object.status == "PROVISIONING";
         let first_list = self.judging == Some(key.family) && self.first_list.contains(&source);
@@ -210,7 +210,7 @@ impl Fleet {
             return;
         };
         let object = object.clone();
-        let source = self.source_of(key.family, object.pool);
+        let source = Self::source_of(key.family, object.pool);
         let mark = self.watermarks.get(&source).map(|mark| mark.at);
         let unseen = mark.map(|after| Bounds { after, seen });
         let current = state(&object);

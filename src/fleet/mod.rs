@@ -526,14 +526,16 @@ impl Fleet {
         }
         tracked.ever_up |= object_up(object, self.settings.unknown_threshold);
         if key.family == Family::NodePool {
-            if !tracked.ever_up && !tracked.life.found && tracked.failed.is_none() {
-                if let Some(at) = failed_at(Some(object), seen) {
-                    tracked.failed = Some(at);
-                    records.push(Record::Failed {
-                        object: key.clone(),
-                        at,
-                    });
-                }
+            if !tracked.ever_up
+                && !tracked.life.found
+                && tracked.failed.is_none()
+                && let Some(at) = failed_at(Some(object), seen)
+            {
+                tracked.failed = Some(at);
+                records.push(Record::Failed {
+                    object: key.clone(),
+                    at,
+                });
             }
             if object.empty != tracked.emptied.is_some() {
                 tracked.emptied = object.empty.then_some(seen);

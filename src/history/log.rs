@@ -126,7 +126,7 @@ enum Entry {
     Life {
         #[serde(flatten)]
         object: ObjectKey,
-        life: Life,
+        life: Box<Life>,
     },
 }
 
@@ -180,10 +180,10 @@ async fn replay(store: &Store, up_to: Option<u64>) -> Result<Replayed, OpenError
                 state.watermarks.insert(source, mark);
             }
             Entry::Life { object, life } if life.ended.is_some() => {
-                state.ended.push((object, life))
+                state.ended.push((object, *life));
             }
             Entry::Life { object, life } => {
-                state.lives.insert(object, life);
+                state.lives.insert(object, *life);
             }
         })
         .map_err(damaged(name))?;
@@ -236,7 +236,9 @@ impl Log {
             let barrier: Vec<_> = new.into_iter().collect();
             match log.append(&barrier, now).await {
                 Ok(()) => {
-                    barrier.into_iter().for_each(|record| state.apply(record));
+                    for record in barrier {
+                        state.apply(record);
+                    }
                     return Ok(Opened { log, state });
                 }
                 // Somebody else wrote meanwhile: read that too.
@@ -348,7 +350,10 @@ impl Compaction {
             .map(|id| Entry::Deployment { id })
             .chain(watched.map(|(source, since)| Entry::Watched { source, since }))
             .chain(marks.map(|(source, mark)| Entry::Watermark { source, mark }))
-            .chain(lives.map(|(object, life)| Entry::Life { object, life }));
+            .chain(lives.map(|(object, life)| Entry::Life {
+                object,
+                life: Box::new(life),
+            }));
         let about = (self.up_to, epoch.max(self.epoch), &*self.writer, now);
         let bytes = codec::encode(Format::Snapshot, about, entries)?;
         match self.store.create(&name(SNAPSHOT, self.up_to), bytes).await {

@@ -205,24 +205,19 @@ impl Owner {
             {
                 compacting = Some(self.compact(&mut idle));
             }
-            if waiting
-                .as_ref()
-                .is_some_and(|(_, at)| *at <= Instant::now())
-            {
-                if let Some((append, _)) = waiting.take() {
-                    appending = Some(append_with(idle, append));
-                    continue;
-                }
+            let again = waiting.take_if(|(_, at)| *at <= Instant::now());
+            if let Some((append, _)) = again {
+                appending = Some(append_with(idle, append));
+                continue;
             }
             if waiting.is_none()
                 && fleet
                     .commit_due()
                     .is_some_and(|due| due <= self.clock.now())
+                && let Some(append) = self.cut(&mut fleet)
             {
-                if let Some(append) = self.cut(&mut fleet) {
-                    appending = Some(append_with(idle, append));
-                    continue;
-                }
+                appending = Some(append_with(idle, append));
+                continue;
             }
             log = Some(idle);
         }
@@ -349,7 +344,7 @@ impl Owner {
             match compaction.run(retention, now).await {
                 Ok(()) => tracing::debug!("the history is compacted"),
                 Err(error) => {
-                    tracing::warn!(%error, "the history could not be compacted; tried again later")
+                    tracing::warn!(%error, "the history could not be compacted; tried again later");
                 }
             }
         })

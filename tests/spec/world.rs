@@ -280,11 +280,10 @@ impl World {
 
     pub fn view(&self, family: Family, key: &str) -> Option<Arc<ObjectView>> {
         let snapshot = self.published.snapshot();
-        let found = snapshot
+        snapshot
             .objects(family)
             .find(|view| *view.key == *key)
-            .cloned();
-        found
+            .cloned()
     }
 
     pub fn up(&self, family: Family, key: &str) -> bool {
