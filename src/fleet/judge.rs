@@ -10,7 +10,7 @@ use crate::availability::{
     Delta, Sealed, Start, State, Step, Track, at_watermark, known, member_steps, state_changed_at,
 };
 use crate::history::{Life, Record};
-use crate::model::{Bounds, Counts, Event, Family, ObjectKey, Source};
+use crate::model::{Bounds, Counts, Event, Family, ObjectKey, Readiness, Source};
 use crate::observed::{ConditionTimes, Member, Object, PoolKind};
 
 impl Fleet {
@@ -303,13 +303,23 @@ impl Fleet {
         self.log_shape(key, seen);
     }
 
+    /// A node as the history last knew it.
     fn member_at_watermark(&self, member: &Member) -> Option<Member> {
         let Some(mark) = self.watermarks.get(&Source::Nodes) else {
             return Some(member.clone());
         };
-        let remembered = mark.not_ready.iter().flat_map(|nodes| nodes.iter());
-        let remembered = remembered.into_iter().find(|node| node.uid == member.uid);
-        at_watermark(member, mark.at, remembered.map(Member::from).as_ref())
+        let remembered = self.known_not_ready.get(&member.name).map(Member::from);
+        match self.known_nodes.get(&member.name) {
+            // Another node of the same name, as it was then.
+            Some(uid) if *uid != member.uid => Some(remembered.unwrap_or_else(|| Member {
+                uid: uid.clone(),
+                readiness: Readiness::Ready,
+                since: None,
+                overdue: false,
+                ..member.clone()
+            })),
+            Some(_) | None => at_watermark(member, mark.at, remembered.as_ref()),
+        }
     }
 
     /// An object that the history knows is gone.

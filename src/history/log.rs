@@ -1,5 +1,6 @@
 //! The log: opening it under a new epoch, appending to it, compacting it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -123,6 +124,9 @@ enum Entry {
         #[serde(flatten)]
         mark: Watermark,
     },
+    Nodes {
+        uids: HashMap<Arc<str>, Arc<str>>,
+    },
     Life {
         #[serde(flatten)]
         object: ObjectKey,
@@ -173,6 +177,7 @@ async fn replay(store: &Store, up_to: Option<u64>) -> Result<Replayed, OpenError
         let state = &mut replayed.state;
         let header = codec::decode(&bytes, sequence, |entry| match entry {
             Entry::Deployment { id } => state.deployment = Some(id),
+            Entry::Nodes { uids } => state.nodes = uids,
             Entry::Watched { source, since } => {
                 state.watched.insert(source, since);
             }
@@ -345,11 +350,13 @@ impl Compaction {
         let deployment = state.deployment.into_iter();
         let watched = state.watched.into_iter();
         let marks = state.watermarks.into_iter();
+        let nodes = Some(state.nodes).into_iter();
         let lives = state.ended.into_iter().chain(state.lives);
         let entries = deployment
             .map(|id| Entry::Deployment { id })
             .chain(watched.map(|(source, since)| Entry::Watched { source, since }))
             .chain(marks.map(|(source, mark)| Entry::Watermark { source, mark }))
+            .chain(nodes.map(|uids| Entry::Nodes { uids }))
             .chain(lives.map(|(object, life)| Entry::Life {
                 object,
                 life: Box::new(life),

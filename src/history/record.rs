@@ -1,5 +1,6 @@
 //! What the log says, one record a line.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -35,6 +36,11 @@ pub enum Record {
         /// Up to where.
         #[serde(flatten)]
         mark: Watermark,
+    },
+    /// Nodes were made, made anew under their name, or (`None`) are gone: by name, their UIDs.
+    Nodes {
+        /// What changed since the record before.
+        uids: BTreeMap<Arc<str>, Option<Arc<str>>>,
     },
     /// A life begins.
     Began {

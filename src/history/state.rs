@@ -68,6 +68,7 @@ impl Life {
                 }
             }
             Record::Deployment { .. }
+            | Record::Nodes { .. }
             | Record::Watched { .. }
             | Record::Watermark { .. }
             | Record::Began { .. } => {}
@@ -84,6 +85,8 @@ pub struct State {
     pub watched: BTreeMap<Source, Timestamp>,
     /// How far the log covers each watch; `not_ready` is always filled in.
     pub watermarks: BTreeMap<Source, Watermark>,
+    /// The UIDs of the nodes that exist as of their watermark, by name.
+    pub nodes: HashMap<Arc<str>, Arc<str>>,
     /// The lives that go on.
     pub lives: HashMap<ObjectKey, Life>,
     /// The lives that ended, oldest first.
@@ -110,6 +113,14 @@ impl State {
                         .and_then(|old| old.not_ready);
                 }
                 self.watermarks.insert(source, mark);
+            }
+            Record::Nodes { uids } => {
+                for (name, uid) in uids {
+                    match uid {
+                        Some(uid) => self.nodes.insert(name, uid),
+                        None => self.nodes.remove(&name),
+                    };
+                }
             }
             Record::Began {
                 object,

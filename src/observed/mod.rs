@@ -129,6 +129,13 @@ pub enum Change {
     Object(ObjectKey),
     /// The object is gone.
     Gone(ObjectKey),
+    /// A node is new under its name, or (`None`) gone.
+    Identity {
+        /// Name of the node.
+        node: Arc<str>,
+        /// Its UID.
+        uid: Option<Arc<str>>,
+    },
     /// A node's deadline may have moved: it is Unknown since the instant, or (`None`) no longer.
     Unknown {
         /// Name of the node.

@@ -620,15 +620,30 @@ fn a_node_that_was_not_ready_at_the_watermark_was_not_away() {
 
 #[test]
 fn the_same_name_with_another_uid_was_gone_when_the_new_one_was_made() {
-    let mut world = running();
-    world.failed("1:00");
-    let new = made("4:00", again("uid-new", node("a", "p", Ready, "6:00")));
-    world.nodes("11:00", &[new, node("b", "p", Ready, "-9:00:00")]);
-    world.commit();
-    assert_eq!(
-        world.events(NodePool, "p")[2..],
-        ["down 0:04:00", "up 0:06:00"]
-    );
+    for restart in [false, true] {
+        let mut world = running();
+        world.failed("1:00");
+        if restart {
+            world.restart("10:00");
+            world.jobsets("11:00", &[]);
+        }
+        let new = made("4:00", again("uid-new", node("a", "p", Ready, "6:00")));
+        world.nodes("11:00", &[new, node("b", "p", Ready, "-9:00:00")]);
+        world.commit();
+        assert_eq!(
+            world.events(NodePool, "p")[2..],
+            ["down 0:04:00", "up 0:06:00"],
+            "restart: {restart}"
+        );
+        // The log knows the nodes as they are now, and those that are gone.
+        let nodes = world.state().nodes;
+        assert_eq!((&*nodes["a"], &*nodes["b"]), ("uid-new", "uid-b"));
+        world.restart("12:00");
+        world.jobsets("12:00", &[]);
+        world.nodes("12:00", &[node("b", "p", Ready, "-9:00:00")]);
+        world.commit();
+        assert_eq!(world.state().nodes.len(), 1);
+    }
 }
 
 #[test]
