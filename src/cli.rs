@@ -5,12 +5,15 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::{self, Config, Flags, Problems};
+use crate::instruments::render::{Form, render};
+use crate::run;
 
 /// It did what it was asked to.
 pub const SUCCESS: u8 = 0;
@@ -23,6 +26,8 @@ pub const CONFIGURATION: u8 = 78;
 
 /// Threads of the runtime: watching and serving each have one.
 const WORKERS: usize = 2;
+/// How long the end of the process waits for what blocks.
+const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Availability, interruptions, recovery and provisioning of accelerator fleets on Kubernetes, as
 /// OpenTelemetry metrics.
@@ -125,7 +130,7 @@ pub fn execute(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = dispatch(
         arguments,
         &environment,
-        &mut io::stdout().lock(),
+        &mut io::stdout(),
         &mut io::stderr(),
     );
     ExitCode::from(match done {
@@ -183,7 +188,7 @@ fn dispatch(
         Command::Config(ConfigCommand::Reference) => {
             return write!(out, "{}", config::reference::markdown()).map(|()| SUCCESS);
         }
-        Command::Catalog { format } => catalog(format, out),
+        Command::Catalog { format } => return catalog(format, out).map(|()| SUCCESS),
     };
     match done {
         Ok(()) => Ok(SUCCESS),
@@ -229,22 +234,31 @@ impl Run {
     }
 }
 
-/// Runs until it is told to stop. TO BE WIRED: the future below is the program's `run`.
+/// Runs until it is told to stop.
 fn start(config: Config) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .enable_all()
         .build()
         .context("the runtime cannot be started")?;
-    runtime.block_on(async move {
-        let Config { prefix, .. } = config;
-        anyhow::bail!("not wired: nothing runs under the prefix {prefix} yet")
-    })
+    let done = runtime.block_on(run::run(config));
+    // What blocks (a write to a stuck standard output) does not keep the process.
+    runtime.shutdown_timeout(LAST_WAIT);
+    done
 }
 
-/// Writes the list of metrics. TO BE WIRED: the catalogue is in `instruments`.
-fn catalog(format: CatalogFormat, _out: &mut dyn Write) -> anyhow::Result<()> {
-    anyhow::bail!("not wired: no catalogue to print as {format:?} yet")
+/// Writes the list of metrics.
+fn catalog(format: CatalogFormat, out: &mut dyn Write) -> io::Result<()> {
+    let form = match format {
+        CatalogFormat::Table => Form::Table,
+        CatalogFormat::Markdown => Form::Markdown,
+        CatalogFormat::Json => Form::Json,
+    };
+    writeln!(
+        out,
+        "{}",
+        render(&Config::default().prefix, form).trim_end()
+    )
 }
 
 #[cfg(test)]

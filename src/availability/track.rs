@@ -163,10 +163,10 @@ impl Track {
     /// Takes one step.
     pub fn push(&mut self, mut step: Step) {
         if let Delta::Member { node, .. } = &step.delta {
-            if let Some((at, round)) = self.latest.get(node) {
-                if step.at <= *at {
-                    (step.at, step.round) = (*at, round + 1);
-                }
+            if let Some((at, round)) = self.latest.get(node)
+                && step.at <= *at
+            {
+                (step.at, step.round) = (*at, round + 1);
             }
             self.latest.insert(node.clone(), (step.at, step.round));
         }

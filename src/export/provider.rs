@@ -1,6 +1,7 @@
 //! Builds the meter provider, its one reader, the instruments that exist from the start, and the
 //! recorder of measurements.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use opentelemetry::KeyValue;
@@ -43,7 +44,7 @@ pub struct Settings {
     /// Objects of one family that are shown.
     pub objects_per_family: usize,
     /// Resource attributes, all of them: nothing is added.
-    pub resource: Vec<KeyValue>,
+    pub resource: BTreeMap<String, String>,
 }
 
 /// The metrics of a process.
@@ -89,6 +90,9 @@ impl Metrics {
             resource,
         } = settings;
         check(&prefix)?;
+        let resource = resource
+            .into_iter()
+            .map(|(key, value)| KeyValue::new(key, value));
         let exporter = exporter
             .build()
             .map_err(|error| ProviderError::Reader(error.to_string()))?;

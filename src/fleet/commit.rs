@@ -1,5 +1,6 @@
 //! What the log must say: collected into one batch a commit, and folded when it is durable.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -110,6 +111,12 @@ impl Fleet {
             source: *source,
             mark: mark.clone(),
         }));
+        if self.mark_may_move(Source::Nodes) {
+            let uids = self.node_identities();
+            if !uids.is_empty() {
+                records.push(Record::Nodes { uids });
+            }
+        }
         let events = std::mem::take(&mut self.outbox_events);
         let oldest = entries.iter().map(|entry| entry.seen).min();
         self.in_flight = Some((oldest.unwrap_or(now), events));
@@ -128,6 +135,21 @@ impl Fleet {
         let mut families = self.settings.families.iter().filter(deciding);
         let judged = families.all(|family| self.judged.contains(family));
         judged && (source != Source::Nodes || self.waiting.is_empty())
+    }
+
+    /// Which nodes the log does not know as they are.
+    fn node_identities(&mut self) -> BTreeMap<Arc<str>, Option<Arc<str>>> {
+        let known = std::mem::take(&mut self.known_nodes);
+        self.known_not_ready = HashMap::new();
+        let mut uids = std::mem::take(&mut self.identities);
+        if !known.is_empty() {
+            uids.retain(|name, uid| known.get(name) != uid.as_ref());
+            let gone = known
+                .into_keys()
+                .filter(|name| !self.observed.has_node(name));
+            uids.extend(gone.map(|name| (name, None)));
+        }
+        uids
     }
 
     fn marks(&self) -> Vec<(Source, Watermark)> {

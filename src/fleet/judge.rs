@@ -10,7 +10,7 @@ use crate::availability::{
     Delta, Sealed, Start, State, Step, Track, at_watermark, known, member_steps, state_changed_at,
 };
 use crate::history::{Life, Record};
-use crate::model::{Bounds, Counts, Event, Family, ObjectKey, Source};
+use crate::model::{Bounds, Counts, Event, Family, ObjectKey, Readiness, Source};
 use crate::observed::{ConditionTimes, Member, Object, PoolKind};
 
 impl Fleet {
@@ -100,7 +100,7 @@ impl Fleet {
         }
     }
 
-    fn source_of(&self, family: Family, pool: Option<PoolKind>) -> Source {
+    fn source_of(family: Family, pool: Option<PoolKind>) -> Source {
         match family {
             Family::JobSet | Family::JobSetNodes => Source::JobSets,
             Family::NodePool if pool == Some(PoolKind::Api) => Source::NodePoolApi,
@@ -119,7 +119,7 @@ impl Fleet {
         if key.family == Family::NodePool {
             self.hide_failed_pool(&key.key);
         }
-        let source = self.source_of(key.family, object.pool);
+        let source = Self::source_of(key.family, object.pool);
         let watched = self.watched.get(&source).copied().unwrap_or(seen);
         let provisioning = &*object.status == "PROVISIONING";
         let first_list = self.judging == Some(key.family) && self.first_list.contains(&source);
@@ -210,7 +210,7 @@ impl Fleet {
             return;
         };
         let object = object.clone();
-        let source = self.source_of(key.family, object.pool);
+        let source = Self::source_of(key.family, object.pool);
         let mark = self.watermarks.get(&source).map(|mark| mark.at);
         let unseen = mark.map(|after| Bounds { after, seen });
         let current = state(&object);
@@ -303,13 +303,23 @@ impl Fleet {
         self.log_shape(key, seen);
     }
 
+    /// A node as the history last knew it.
     fn member_at_watermark(&self, member: &Member) -> Option<Member> {
         let Some(mark) = self.watermarks.get(&Source::Nodes) else {
             return Some(member.clone());
         };
-        let remembered = mark.not_ready.iter().flat_map(|nodes| nodes.iter());
-        let remembered = remembered.into_iter().find(|node| node.uid == member.uid);
-        at_watermark(member, mark.at, remembered.map(Member::from).as_ref())
+        let remembered = self.known_not_ready.get(&member.name).map(Member::from);
+        match self.known_nodes.get(&member.name) {
+            // Another node of the same name, as it was then.
+            Some(uid) if *uid != member.uid => Some(remembered.unwrap_or_else(|| Member {
+                uid: uid.clone(),
+                readiness: Readiness::Ready,
+                since: None,
+                overdue: false,
+                ..member.clone()
+            })),
+            Some(_) | None => at_watermark(member, mark.at, remembered.as_ref()),
+        }
     }
 
     /// An object that the history knows is gone.
@@ -452,14 +462,17 @@ impl Fleet {
         {
             let mut event = event;
             if asks && by_counts && !event.expected_down {
-                match judged {
-                    Some(expected_down) => event.expected_down = expected_down,
-                    None => {
-                        let until = seen.checked_add(JUDGED_WITHIN).ok();
-                        self.deadlines.set(&Due::Judged(key.clone()), until);
-                        self.waiting.insert(key.clone());
-                        break;
-                    }
+                // An answer that was asked for after the down was seen judges it.
+                let known = self.answered.filter(|began| *began >= seen);
+                let known =
+                    known.map(|_| self.observed.object(key).is_none_or(|o| o.expected_down));
+                if let Some(expected_down) = judged.or(known) {
+                    event.expected_down = expected_down;
+                } else {
+                    let until = seen.checked_add(JUDGED_WITHIN).ok();
+                    self.deadlines.set(&Due::Judged(key.clone()), until);
+                    self.waiting.insert(key.clone());
+                    break;
                 }
             }
             events.push((event, seen));
@@ -482,17 +495,12 @@ impl Fleet {
         }
     }
 
-    /// The first status got after a down was seen judges it.
+    /// The node pool API has answered: the first status got after a down was seen judges it.
     pub(super) fn answered(&mut self, began: Timestamp) {
+        self.answered = Some(began);
         let keys: Vec<_> = self.waiting.iter().cloned().collect();
         for key in keys {
-            let front = self
-                .tracked
-                .get(&key)
-                .and_then(|tracked| tracked.waiting.front());
-            if front.is_some_and(|sealed| sealed.seen <= began) {
-                self.judge_waiting(&key);
-            }
+            self.resolve(&key, None);
         }
     }
 

@@ -21,7 +21,7 @@ pub use self::commit::Batch;
 use crate::availability::{
     Deadlines, Delta, Sealed, State, Step, Track, failed_at, member_steps, state_changed_at,
 };
-use crate::history::{self, Life, Record, Watermark};
+use crate::history::{self, Life, Record, Remembered, Watermark};
 use crate::model::{Bounds, Family, ObjectKey, Observation, Source, Update};
 use crate::observed::{self, Change, ConditionTimes, Observed, PoolKind};
 use crate::snapshot::{ObjectView, Scheduled, SourceHealth};
@@ -126,6 +126,12 @@ pub struct Fleet {
     began: BTreeMap<Source, Timestamp>,
     heard: BTreeMap<Source, Heard>,
     watermarks: BTreeMap<Source, Watermark>,
+    /// The nodes of the history, by name their UIDs, until all that was seen is compared with it.
+    known_nodes: HashMap<Arc<str>, Arc<str>>,
+    /// Those of them that were not Ready.
+    known_not_ready: HashMap<Arc<str>, Remembered>,
+    /// Nodes that are new under their name, or gone, since the log was told.
+    identities: BTreeMap<Arc<str>, Option<Arc<str>>>,
     /// Lives of the history that are not taken up yet.
     resumable: HashMap<ObjectKey, Life>,
     tracked: HashMap<ObjectKey, Tracked>,
@@ -155,6 +161,8 @@ pub struct Fleet {
     pod_slots: HashMap<Arc<str>, usize>,
     history_health: crate::snapshot::HistoryHealth,
     poll: bool,
+    /// When the newest answer of the node pool API was asked for.
+    answered: Option<Timestamp>,
     now: Timestamp,
 }
 
@@ -183,6 +191,9 @@ impl Fleet {
             began: BTreeMap::new(),
             heard: BTreeMap::new(),
             watermarks: BTreeMap::new(),
+            known_nodes: HashMap::new(),
+            known_not_ready: HashMap::new(),
+            identities: BTreeMap::new(),
             resumable: HashMap::new(),
             tracked: HashMap::new(),
             failed_pools: HashMap::new(),
@@ -204,6 +215,7 @@ impl Fleet {
             pod_slots: HashMap::new(),
             history_health: crate::snapshot::HistoryHealth::default(),
             poll: false,
+            answered: None,
             now,
             settings,
         }
@@ -216,6 +228,14 @@ impl Fleet {
         self.epoch = epoch;
         self.watched = state.watched;
         self.watermarks = state.watermarks;
+        self.known_nodes = state.nodes;
+        let mark = self.watermarks.get(&Source::Nodes);
+        let not_ready = mark.and_then(|mark| mark.not_ready.as_deref());
+        self.known_not_ready = not_ready
+            .unwrap_or_default()
+            .iter()
+            .map(|node| (node.name.clone(), node.clone()))
+            .collect();
         self.resumable = state.lives;
         self.history_health.replayed = true;
         self.history_health.last_success = Some(self.now);
@@ -353,6 +373,11 @@ impl Fleet {
         std::mem::take(&mut self.poll)
     }
 
+    /// Node pools whose size turned out not to be computable since this was last asked.
+    pub fn take_unsized_pools(&mut self) -> Vec<Arc<str>> {
+        self.observed.take_unsized_pools()
+    }
+
     fn process(&mut self, changes: Vec<Change>, seen: Timestamp, gap: Option<Bounds>) {
         let mut away: BTreeMap<ObjectKey, (Timestamp, Arc<str>)> = BTreeMap::new();
         let mut touched = BTreeSet::new();
@@ -398,6 +423,9 @@ impl Fleet {
                     let deadline = self.settings.unknown_deadline;
                     let at = since.and_then(|since| since.checked_add(deadline).ok());
                     self.node_deadlines.set(&node, at);
+                }
+                Change::Identity { node, uid } => {
+                    self.identities.insert(node, uid);
                 }
                 Change::Pod(uid) => self.show_pod(&uid),
             }
@@ -518,14 +546,16 @@ impl Fleet {
         }
         tracked.ever_up |= object_up(object, self.settings.unknown_threshold);
         if key.family == Family::NodePool {
-            if !tracked.ever_up && !tracked.life.found && tracked.failed.is_none() {
-                if let Some(at) = failed_at(Some(object), seen) {
-                    tracked.failed = Some(at);
-                    records.push(Record::Failed {
-                        object: key.clone(),
-                        at,
-                    });
-                }
+            if !tracked.ever_up
+                && !tracked.life.found
+                && tracked.failed.is_none()
+                && let Some(at) = failed_at(Some(object), seen)
+            {
+                tracked.failed = Some(at);
+                records.push(Record::Failed {
+                    object: key.clone(),
+                    at,
+                });
             }
             if object.empty != tracked.emptied.is_some() {
                 tracked.emptied = object.empty.then_some(seen);

@@ -1,5 +1,6 @@
 //! The log: opening it under a new epoch, appending to it, compacting it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -111,6 +112,9 @@ pub enum AppendError {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "camelCase")]
 enum Entry {
+    Deployment {
+        id: Arc<str>,
+    },
     Watched {
         source: Source,
         since: Timestamp,
@@ -120,10 +124,13 @@ enum Entry {
         #[serde(flatten)]
         mark: Watermark,
     },
+    Nodes {
+        uids: HashMap<Arc<str>, Arc<str>>,
+    },
     Life {
         #[serde(flatten)]
         object: ObjectKey,
-        life: Life,
+        life: Box<Life>,
     },
 }
 
@@ -169,6 +176,8 @@ async fn replay(store: &Store, up_to: Option<u64>) -> Result<Replayed, OpenError
         let bytes = object(store, name.clone()).await?;
         let state = &mut replayed.state;
         let header = codec::decode(&bytes, sequence, |entry| match entry {
+            Entry::Deployment { id } => state.deployment = Some(id),
+            Entry::Nodes { uids } => state.nodes = uids,
             Entry::Watched { source, since } => {
                 state.watched.insert(source, since);
             }
@@ -176,10 +185,10 @@ async fn replay(store: &Store, up_to: Option<u64>) -> Result<Replayed, OpenError
                 state.watermarks.insert(source, mark);
             }
             Entry::Life { object, life } if life.ended.is_some() => {
-                state.ended.push((object, life))
+                state.ended.push((object, *life));
             }
             Entry::Life { object, life } => {
-                state.lives.insert(object, life);
+                state.lives.insert(object, *life);
             }
         })
         .map_err(damaged(name))?;
@@ -213,7 +222,7 @@ impl Log {
     pub async fn open(store: Store, writer: &str, now: Timestamp) -> Result<Opened, OpenError> {
         loop {
             let Replayed {
-                state,
+                mut state,
                 last,
                 epoch,
                 snapshot,
@@ -225,8 +234,18 @@ impl Log {
                 next: last + 1,
                 compacted: snapshot,
             };
-            match log.append(&[], now).await {
-                Ok(()) => return Ok(Opened { log, state }),
+            // The first writer names the deployment.
+            let new = state.deployment.is_none().then(|| Record::Deployment {
+                id: uuid::Uuid::new_v4().to_string().into(),
+            });
+            let barrier: Vec<_> = new.into_iter().collect();
+            match log.append(&barrier, now).await {
+                Ok(()) => {
+                    for record in barrier {
+                        state.apply(record);
+                    }
+                    return Ok(Opened { log, state });
+                }
                 // Somebody else wrote meanwhile: read that too.
                 Err(AppendError::Fenced { .. }) => {}
                 Err(AppendError::Store(source)) => {
@@ -328,13 +347,20 @@ impl Compaction {
         if let Ok(horizon) = now.checked_sub(retention) {
             state.forget_ended_before(horizon);
         }
+        let deployment = state.deployment.into_iter();
         let watched = state.watched.into_iter();
         let marks = state.watermarks.into_iter();
+        let nodes = Some(state.nodes).into_iter();
         let lives = state.ended.into_iter().chain(state.lives);
-        let entries = watched
-            .map(|(source, since)| Entry::Watched { source, since })
+        let entries = deployment
+            .map(|id| Entry::Deployment { id })
+            .chain(watched.map(|(source, since)| Entry::Watched { source, since }))
             .chain(marks.map(|(source, mark)| Entry::Watermark { source, mark }))
-            .chain(lives.map(|(object, life)| Entry::Life { object, life }));
+            .chain(nodes.map(|uids| Entry::Nodes { uids }))
+            .chain(lives.map(|(object, life)| Entry::Life {
+                object,
+                life: Box::new(life),
+            }));
         let about = (self.up_to, epoch.max(self.epoch), &*self.writer, now);
         let bytes = codec::encode(Format::Snapshot, about, entries)?;
         match self.store.create(&name(SNAPSHOT, self.up_to), bytes).await {

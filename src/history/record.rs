@@ -1,5 +1,6 @@
 //! What the log says, one record a line.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -16,6 +17,11 @@ use crate::observed::{Member, PoolKind};
     rename_all_fields = "camelCase"
 )]
 pub enum Record {
+    /// Names the deployment whose history this is, for as long as it lasts.
+    Deployment {
+        /// A random UUID.
+        id: Arc<str>,
+    },
     /// A kind is watched for the first time.
     Watched {
         /// Which.
@@ -30,6 +36,11 @@ pub enum Record {
         /// Up to where.
         #[serde(flatten)]
         mark: Watermark,
+    },
+    /// Nodes were made, made anew under their name, or (`None`) are gone: by name, their UIDs.
+    Nodes {
+        /// What changed since the record before.
+        uids: BTreeMap<Arc<str>, Option<Arc<str>>>,
     },
     /// A life begins.
     Began {

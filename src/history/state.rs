@@ -67,7 +67,11 @@ impl Life {
                     fold.end(*at);
                 }
             }
-            Record::Watched { .. } | Record::Watermark { .. } | Record::Began { .. } => {}
+            Record::Deployment { .. }
+            | Record::Nodes { .. }
+            | Record::Watched { .. }
+            | Record::Watermark { .. }
+            | Record::Began { .. } => {}
         }
     }
 }
@@ -75,10 +79,14 @@ impl Life {
 /// What a log comes to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
+    /// Names the deployment.
+    pub deployment: Option<Arc<str>>,
     /// When each kind was first watched.
     pub watched: BTreeMap<Source, Timestamp>,
     /// How far the log covers each watch; `not_ready` is always filled in.
     pub watermarks: BTreeMap<Source, Watermark>,
+    /// The UIDs of the nodes that exist as of their watermark, by name.
+    pub nodes: HashMap<Arc<str>, Arc<str>>,
     /// The lives that go on.
     pub lives: HashMap<ObjectKey, Life>,
     /// The lives that ended, oldest first.
@@ -91,6 +99,9 @@ impl State {
     /// Takes the next record.
     pub fn apply(&mut self, record: Record) {
         match record {
+            Record::Deployment { id } => {
+                self.deployment.get_or_insert(id);
+            }
             Record::Watched { source, since } => {
                 self.watched.entry(source).or_insert(since);
             }
@@ -102,6 +113,14 @@ impl State {
                         .and_then(|old| old.not_ready);
                 }
                 self.watermarks.insert(source, mark);
+            }
+            Record::Nodes { uids } => {
+                for (name, uid) in uids {
+                    match uid {
+                        Some(uid) => self.nodes.insert(name, uid),
+                        None => self.nodes.remove(&name),
+                    };
+                }
             }
             Record::Began {
                 object,

@@ -79,10 +79,16 @@ impl Store {
                 url: url.to_owned(),
             });
         };
-        Ok(Self {
+        Ok(Self::over(inner, url))
+    }
+
+    /// A store over one that is open; `url` is what it is called in messages.
+    #[must_use]
+    pub fn over(inner: Arc<dyn ObjectStore>, url: &str) -> Self {
+        Self {
             inner,
             url: url.to_owned(),
-        })
+        }
     }
 
     /// The URL it was opened by.

@@ -323,3 +323,18 @@ pub enum Observation {
     /// Of a cloud's node pools.
     NodePools(Update<NodePool>),
 }
+
+impl Observation {
+    /// Which source it is of.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        match self {
+            Self::JobSets(_) => Source::JobSets,
+            Self::Nodes(_) => Source::Nodes,
+            Self::Pods(_) => Source::Pods,
+            Self::Slices(_) => Source::Slices,
+            Self::LeaderWorkerSets(_) => Source::LeaderWorkerSets,
+            Self::NodePools(_) => Source::NodePoolApi,
+        }
+    }
+}

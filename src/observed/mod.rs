@@ -129,6 +129,13 @@ pub enum Change {
     Object(ObjectKey),
     /// The object is gone.
     Gone(ObjectKey),
+    /// A node is new under its name, or (`None`) gone.
+    Identity {
+        /// Name of the node.
+        node: Arc<str>,
+        /// Its UID.
+        uid: Option<Arc<str>>,
+    },
     /// A node's deadline may have moved: it is Unknown since the instant, or (`None`) no longer.
     Unknown {
         /// Name of the node.
@@ -186,8 +193,10 @@ pub struct Observed {
     slices_by_owner: HashMap<NamespacedName, BTreeSet<Arc<str>>>,
     leader_worker_sets: HashMap<Arc<str>, workloads::LwsEntry>,
     lws_names: HashMap<NamespacedName, Arc<str>>,
-    /// Pools whose size cannot be computed, so that each is said once.
+    /// Pools whose size cannot be computed.
     unsized_pools: BTreeSet<Arc<str>>,
+    /// Those of them that nobody has been told of.
+    newly_unsized: Vec<Arc<str>>,
 }
 
 impl Observed {
@@ -273,10 +282,10 @@ impl Observed {
         entries.map(nodes::Entry::member)
     }
 
-    /// Pools whose size cannot be computed.
-    #[must_use]
-    pub fn unsized_pools(&self) -> &BTreeSet<Arc<str>> {
-        &self.unsized_pools
+    /// Pools whose size turned out not to be computable since this was last asked: they are not
+    /// published.
+    pub fn take_unsized_pools(&mut self) -> Vec<Arc<str>> {
+        std::mem::take(&mut self.newly_unsized)
     }
 }
 

@@ -106,6 +106,12 @@ impl Observed {
         self.nodes.get(node).and_then(unknown_since)
     }
 
+    /// Whether there is a node of that name.
+    #[must_use]
+    pub fn has_node(&self, name: &str) -> bool {
+        self.nodes.contains_key(name)
+    }
+
     fn join(&mut self, before: Option<&Entry>, after: Option<&Entry>, out: &mut Vec<Change>) {
         let name = match (before, after) {
             (Some(entry), _) | (None, Some(entry)) => entry.fact.name.clone(),
@@ -146,6 +152,14 @@ impl Observed {
             self.not_ready.insert(name.clone());
         } else {
             self.not_ready.remove(&name);
+        }
+        let uid = after.map(|entry| &entry.fact.uid);
+        if before.map(|entry| &entry.fact.uid) != uid {
+            let uid = uid.cloned();
+            out.push(Change::Identity {
+                node: name.clone(),
+                uid,
+            });
         }
         if was != is {
             out.push(Change::Unknown {

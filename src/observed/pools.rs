@@ -221,7 +221,9 @@ impl Observed {
         let unsized_pool = matches!(made, Some(None));
         let object = made.flatten();
         if unsized_pool {
-            self.unsized_pools.insert(name.clone());
+            if self.unsized_pools.insert(name.clone()) {
+                self.newly_unsized.push(name.clone());
+            }
         } else {
             self.unsized_pools.remove(name);
         }

@@ -154,6 +154,8 @@ impl Fact for JobSet {
                     ready: tally.ready,
                     unknown: tally.unknown,
                 },
+                // It is the JobSet that is Completed, not its nodes.
+                status: Arc::default(),
                 ..shared
             },
             fact: self,

@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Settings {
             prefix: "megamon.alpha".to_owned(),
             objects_per_family: 10_000.max(objects),
-            resource: Vec::new(),
+            resource: std::collections::BTreeMap::new(),
         },
         published,
         Arc::new(WallClock),

@@ -158,7 +158,7 @@ fn imports_point_upward_only() {
 fn the_test_of_the_map_can_fail() {
     assert_eq!(named("use crate::{a::b, c};", "crate::"), ["a", "c"]);
     assert_eq!(
-        named("use crate::fleet::Fleet; x.crate::y", "crate::"),
+        named("use crate::fleet::Fleet; mycrate::y", "crate::"),
         ["fleet"]
     );
 }

@@ -5,10 +5,19 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use megamon::availability::{Delta, Start, State, Step, Track};
-use megamon::model::{Counts, Event};
+use megamon::config::Config;
+use megamon::export::report;
+use megamon::fleet::Fleet;
+use megamon::history;
+use megamon::model::{Counts, Event, Family, Observation, Source, Update};
+use megamon::node_pools::gke;
+use megamon::snapshot::Published;
 use megamon::summary::{Fold, Provisioning, provisioning};
+use megamon::watch::{self, DecodeError, Decoded, Interner, NodeRules};
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use crate::world;
 
 pub fn lines(file: &str) -> Vec<Value> {
     let folder = std::env::var_os("MEGAMON_VECTORS").map(PathBuf::from);
@@ -122,4 +131,100 @@ fn vectors_up() {
         let up = counts.up(line["threshold"].as_f64().unwrap());
         assert_eq!(json!(up), line["up"], "line {}: {line}", number + 1);
     }
+}
+
+/// The API server's objects of one list, by the watch's own decoder.
+fn decoded<T>(
+    objects: &Value,
+    mut decode: impl FnMut(&str, &mut Interner) -> Result<Decoded<T>, DecodeError>,
+) -> Vec<T> {
+    let mut strings = Interner::default();
+    let objects = objects.as_array().cloned().unwrap_or_default();
+    let objects = objects
+        .iter()
+        .map(|object| decode(&object.to_string(), &mut strings));
+    objects.map(|decoded| decoded.unwrap().object).collect()
+}
+
+fn list<T>(objects: Vec<T>, seen: Timestamp) -> Update<T> {
+    Update::Listed {
+        objects,
+        undecodable: Vec::new(),
+        resource_version: "1".into(),
+        began: seen,
+        seen,
+    }
+}
+
+#[test]
+fn vectors_fleets() {
+    let families = [
+        (Family::JobSet, "jobSetsUp"),
+        (Family::JobSetNodes, "jobSetNodesUp"),
+        (Family::NodePool, "nodePoolsUp"),
+        (Family::Slice, "slicesUp"),
+        (Family::Lws, "leaderWorkerSetsUp"),
+    ];
+    let mut compared = [0; 5];
+    for (number, line) in lines("fleets.jsonl").iter().enumerate() {
+        let now: Timestamp = line["now"].as_str().unwrap().parse().unwrap();
+        let mut sources = vec![
+            Source::JobSets,
+            Source::Nodes,
+            Source::NodePoolApi,
+            Source::LeaderWorkerSets,
+        ];
+        sources.extend((line["sliceMode"] == true).then_some(Source::Slices));
+        let mut settings = world::settings(&sources);
+        settings.observed.label_pools = false;
+        settings.observed.api_pools = true;
+        settings.unknown_threshold = line["unknownThreshold"].as_f64().unwrap();
+        let mut fleet = Fleet::new(settings, now);
+        fleet.replayed(history::State::default(), 1, now);
+
+        let objects = &line["objects"];
+        let rules = NodeRules::of(&Config::default().node_pools);
+        let nodes = decoded(&objects["nodes"], |json, strings| {
+            watch::node::decode(json, &rules, strings)
+        });
+        let pools = objects["nodePools"].as_array().cloned().unwrap_or_default();
+        let pools = pools
+            .iter()
+            .map(|pool| gke::decode_json(&pool.to_string()).unwrap().unwrap());
+        for observation in [
+            Observation::JobSets(list(
+                decoded(&objects["jobsets"], watch::jobset::decode),
+                now,
+            )),
+            Observation::Nodes(list(nodes, now)),
+            Observation::NodePools(list(pools.collect(), now)),
+            Observation::Slices(list(decoded(&objects["slices"], watch::slice::decode), now)),
+            Observation::LeaderWorkerSets(list(
+                decoded(
+                    &objects["leaderworkersets"],
+                    watch::leader_worker_set::decode,
+                ),
+                now,
+            )),
+        ] {
+            fleet.observe(observation, now);
+        }
+        let published = Published::new(now);
+        fleet.publish(&published);
+        let collection = published.collect(now);
+        let report: Value = serde_json::from_slice(&report::render(&collection).unwrap()).unwrap();
+        for (family, name) in families {
+            let mut shown = report[name].clone();
+            for view in collection.snapshot.objects(family) {
+                shown[&*view.key]["up"] = json!(view.availability.up);
+            }
+            let expected = &line["expected"][family.name()];
+            assert_eq!(&shown, expected, "line {}: {name}", number + 1);
+            compared[family.index()] += expected.as_object().unwrap().len();
+        }
+    }
+    assert!(
+        compared.iter().all(|count| *count > 20),
+        "too few compared: {compared:?}"
+    );
 }

@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use megamon::fleet::{Fleet, Settings};
 use megamon::history::{Record, State};
 use megamon::model::{
-    Event, Family, JobSet, Node, NodePool, ObjectKey, Observation, Operation, Readiness, Slice,
-    Source, Update,
+    Event, Family, JobSet, Node, NodePool, ObjectKey, Observation, Operation, Readiness, Source,
+    Update,
 };
 use megamon::observed;
 use megamon::snapshot::{ObjectView, Published};
@@ -181,10 +181,6 @@ impl World {
         self.see(when, Observation::NodePools(listed(when, pools.to_vec())));
     }
 
-    pub fn slices(&mut self, when: &str, slices: &[Slice]) {
-        self.see(when, Observation::Slices(listed(when, slices.to_vec())));
-    }
-
     pub fn node(&mut self, when: &str, object: Node) {
         self.see(when, Observation::Nodes(applied(when, object)));
     }
@@ -284,11 +280,10 @@ impl World {
 
     pub fn view(&self, family: Family, key: &str) -> Option<Arc<ObjectView>> {
         let snapshot = self.published.snapshot();
-        let found = snapshot
+        snapshot
             .objects(family)
             .find(|view| *view.key == *key)
-            .cloned();
-        found
+            .cloned()
     }
 
     pub fn up(&self, family: Family, key: &str) -> bool {

@@ -21,6 +21,7 @@ pub(super) use channel::{connect, metadata};
 pub use identity::{Identity, deployment_id};
 
 use super::Outlet;
+use super::reader::Collector;
 use crate::config;
 use crate::measure::SharedRecorder;
 use send::{Part, Sender};
@@ -31,6 +32,15 @@ pub const REQUEST_LIMIT: usize = 3_500_000;
 /// Collects what is published now, or says why it cannot. It may take long: it is called where
 /// blocking is allowed.
 pub type Collect = Arc<dyn Fn() -> Result<ExportMetricsServiceRequest, String> + Send + Sync>;
+
+/// Collects from the reader that both outlets share.
+#[must_use]
+pub fn collect_from(collector: Arc<Collector>) -> Collect {
+    Arc::new(move || {
+        let collected = collector.collect(|metrics, _| ExportMetricsServiceRequest::from(metrics));
+        collected.map_err(|error| error.to_string())
+    })
+}
 
 /// A setting of the outlet that cannot work.
 #[derive(Debug, thiserror::Error)]

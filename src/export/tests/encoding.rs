@@ -132,12 +132,15 @@ fn record_everything(fixture: &Fixture) {
     }
 }
 
-fn resource() -> Vec<KeyValue> {
-    vec![
-        KeyValue::new("service.name", "megamon"),
-        KeyValue::new("host.name", "a \"quoted\" host\\\n"),
-        KeyValue::new("a.number", 7),
-    ]
+fn resource() -> BTreeMap<String, String> {
+    let attributes = [
+        ("service.name", "megamon"),
+        ("host.name", "a \"quoted\" host\\\n"),
+        ("a.number", "7"),
+    ];
+    attributes
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into()
 }
 
 /// Both encoders' samples of one collection.
@@ -201,7 +204,7 @@ fn the_text_is_what_the_registry_writes() {
 
 #[test]
 fn everything_in_the_catalogue_reaches_prometheus_under_its_name() {
-    let fixture = Fixture::new(1_000, Vec::new());
+    let fixture = Fixture::new(1_000, BTreeMap::new());
     let mut snapshot = rich();
     let nodes = jobset(0, "uid", 16, &[9, 9, 9, 9]);
     snapshot.families[Family::JobSetNodes.index()] =
@@ -360,7 +363,7 @@ fn text_has_help_and_type_on_every_family() {
 
 #[test]
 fn labels_are_cached_while_they_are_used_and_never_mistaken() {
-    let fixture = Fixture::new(1_000, Vec::new());
+    let fixture = Fixture::new(1_000, BTreeMap::new());
     let mut cache = LabelCache::default();
     let mut scrape = |names: &[String]| {
         let pools = names.iter().map(|name| pool(name, &[1])).collect();

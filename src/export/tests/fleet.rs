@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
-use opentelemetry::KeyValue;
 
 use crate::export::provider::{Metrics, Settings};
 use crate::export::text::{Format, Prometheus};
@@ -23,7 +22,7 @@ pub(super) struct Fixture {
 }
 
 impl Fixture {
-    pub(super) fn new(objects_per_family: usize, resource: Vec<KeyValue>) -> Self {
+    pub(super) fn new(objects_per_family: usize, resource: BTreeMap<String, String>) -> Self {
         let now = at(0);
         let clock = Arc::new(StandingClock(Mutex::new(now)));
         let published = Arc::new(Published::new(now));

@@ -1,5 +1,7 @@
 //! What is published, by the rules of the contract: presence, values, ends, limits.
 
+use std::collections::BTreeMap;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -25,7 +27,7 @@ pub(super) fn health(source: Source, heard: Option<Timestamp>) -> SourceHealth {
 
 #[test]
 fn a_small_fleet_looks_as_it_always_has() {
-    let fixture = Fixture::new(1_000, Vec::new());
+    let fixture = Fixture::new(1_000, BTreeMap::new());
     fixture.publish(small_fleet());
     let scrape = fixture.scrape(Format::Text);
     let about_itself = |line: &str| {
@@ -144,7 +146,7 @@ fn what_is_not_defined_is_absent_and_what_is_0_is_shown() {
             (Family::Slice, "slice"),
             (Family::Lws, "lws"),
         ] {
-            let fixture = Fixture::new(10, Vec::new());
+            let fixture = Fixture::new(10, BTreeMap::new());
             let mut view = object("it", 4, &events(at(0), 5 * s, stretches));
             view.found = *found;
             fixture.publish(snapshot([(family, vec![view])]));
@@ -162,7 +164,7 @@ fn what_is_not_defined_is_absent_and_what_is_0_is_shown() {
 
 #[test]
 fn before_anything_is_durable_counts_are_0_and_times_undefined() {
-    let fixture = Fixture::new(10, Vec::new());
+    let fixture = Fixture::new(10, BTreeMap::new());
     let mut view = pool("it", &[1, 2, 3]);
     view.fold = None;
     view.chips = 0;
@@ -188,7 +190,7 @@ fn before_anything_is_durable_counts_are_0_and_times_undefined() {
 fn a_pool_shows_where_its_provisioning_stands() {
     let s = 1_000_000_000;
     let of_state = |view: ObjectView| {
-        let fixture = Fixture::new(10, Vec::new());
+        let fixture = Fixture::new(10, BTreeMap::new());
         fixture.publish(snapshot([(Family::NodePool, vec![view])]));
         let samples = fixture.samples();
         let shown: Vec<(String, String)> = of(
@@ -228,7 +230,7 @@ fn a_pool_shows_where_its_provisioning_stands() {
 
 #[test]
 fn a_completed_jobset_is_expected_to_be_down_and_so_are_its_nodes() {
-    let fixture = Fixture::new(10, Vec::new());
+    let fixture = Fixture::new(10, BTreeMap::new());
     let mut view = jobset(0, "uid", 4, &[1, 2]);
     view.conditions = Conditions {
         completed: true,
@@ -256,7 +258,7 @@ fn a_completed_jobset_is_expected_to_be_down_and_so_are_its_nodes() {
 
 #[test]
 fn attributes_are_those_of_the_family() {
-    let fixture = Fixture::new(10, Vec::new());
+    let fixture = Fixture::new(10, BTreeMap::new());
     let full = Arc::new(Attributes {
         name: text("n"),
         namespace: text("ns"),
@@ -315,7 +317,7 @@ fn attributes_are_those_of_the_family() {
 
 #[test]
 fn a_collection_reads_one_snapshot_at_one_now() {
-    let fixture = Fixture::new(1_000, Vec::new());
+    let fixture = Fixture::new(1_000, BTreeMap::new());
     fixture.publish(small_fleet());
     let sum = |samples: &BTreeSet<Sample>| {
         // Up and down time of an object add up to its age.
@@ -338,7 +340,7 @@ fn a_collection_reads_one_snapshot_at_one_now() {
 
 #[test]
 fn the_program_says_how_it_is_doing() {
-    let fixture = Fixture::new(1_000, Vec::new());
+    let fixture = Fixture::new(1_000, BTreeMap::new());
     let mut fleet = Snapshot::default();
     let mut absent = health(Source::LeaderWorkerSets, Some(at(-4)));
     absent.absent = true;
@@ -393,7 +395,7 @@ fn the_program_says_how_it_is_doing() {
 
 #[test]
 fn after_a_shutdown_a_collection_is_an_error_and_counted() {
-    let fixture = Fixture::new(10, Vec::new());
+    let fixture = Fixture::new(10, BTreeMap::new());
     fixture.metrics.provider.shutdown().unwrap();
     let error = fixture.prometheus.scrape(Format::Text).unwrap_err();
     assert!(matches!(&error, CollectError::Reader(_)), "{error}");
@@ -408,7 +410,7 @@ fn after_a_shutdown_a_collection_is_an_error_and_counted() {
 
 #[test]
 fn a_consumer_that_panics_does_not_break_the_next_collection() {
-    let fixture = Fixture::new(10, Vec::new());
+    let fixture = Fixture::new(10, BTreeMap::new());
     fixture.publish(small_fleet());
     let collector = &fixture.metrics.collector;
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -437,7 +439,7 @@ fn a_prefix_that_makes_no_names_is_refused() {
             Settings {
                 prefix: prefix.to_owned(),
                 objects_per_family: 10,
-                resource: Vec::new(),
+                resource: BTreeMap::new(),
             },
             Arc::new(crate::snapshot::Published::new(at(0))),
             Arc::new(crate::clock::WallClock),

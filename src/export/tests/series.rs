@@ -1,5 +1,7 @@
 //! Series over time: they end with their object, grow with the fleet, and stay below the limit.
 
+use std::collections::BTreeMap;
+
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
 
 use super::fleet::{Fixture, jobset, of, pool, scheduled, snapshot};
@@ -9,7 +11,7 @@ use crate::snapshot::{Conditions, Snapshot};
 
 #[test]
 fn series_end_with_their_object_at_once() {
-    let fixture = Fixture::new(1_000, Vec::new());
+    let fixture = Fixture::new(1_000, BTreeMap::new());
     let shown = |names: &[&str]| {
         let pools = names.iter().map(|name| pool(name, &[1])).collect();
         fixture.publish(snapshot([(Family::NodePool, pools)]));
@@ -53,7 +55,7 @@ fn points(metrics: &ResourceMetrics, name: &str) -> usize {
 fn a_growing_fleet_is_always_shown_whole() {
     // Through every size in which the instruments are made, and back.
     let limit = 3_000;
-    let fixture = Fixture::new(limit, Vec::new());
+    let fixture = Fixture::new(limit, BTreeMap::new());
     for count in [1, 127, 128, 129, 500, 1_200, 1_500, 3_000, 3_000, 10, 2_999] {
         let mut views = Vec::new();
         for n in 0..count {
@@ -94,7 +96,7 @@ fn a_growing_fleet_is_always_shown_whole() {
 
 #[test]
 fn a_family_over_its_limit_keeps_what_is_shown_and_counts_the_rest() {
-    let fixture = Fixture::new(2, Vec::new());
+    let fixture = Fixture::new(2, BTreeMap::new());
     let turn = |names: &[&str]| {
         let pools = names.iter().map(|name| pool(name, &[1])).collect();
         let mut fleet = snapshot([(Family::NodePool, pools)]);
@@ -133,7 +135,7 @@ fn a_family_over_its_limit_keeps_what_is_shown_and_counts_the_rest() {
 #[test]
 fn every_size_of_a_familys_instruments_is_one_scope_to_a_receiver() {
     use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
-    let fixture = Fixture::new(5_000, Vec::new());
+    let fixture = Fixture::new(5_000, BTreeMap::new());
     let mut scopes = 0;
     for count in [1, 200, 1_000, 5_000] {
         let pools = (0..count).map(|n| pool(&format!("p-{n}"), &[1])).collect();
