@@ -123,7 +123,11 @@ impl<K: Kind> Watch<K> {
         }
         self.version = 0;
         match self.standing {
-            Standing::Absent => return Ok(State::Absent),
+            // Said again at each look, so that the age of what is known stays small.
+            Standing::Absent => {
+                self.say_absent(began).await?;
+                return Ok(State::Absent);
+            }
             Standing::Present => {
                 // All its objects would be taken for gone, so the server is asked once more.
                 self.standing = Standing::Doubtful;
@@ -141,11 +145,12 @@ impl<K: Kind> Watch<K> {
             "the kind is not installed; waiting for it"
         );
         self.named.clear();
-        self.send(Update::Absent {
-            began,
-            seen: self.feed.clock.now(),
-        })
-        .await?;
+        self.say_absent(began).await?;
         Ok(State::Absent)
+    }
+
+    async fn say_absent(&mut self, began: jiff::Timestamp) -> Step<()> {
+        let seen = self.feed.clock.now();
+        self.send(Update::Absent { began, seen }).await
     }
 }

@@ -163,7 +163,11 @@ async fn a_kind_that_is_not_installed_is_waited_for() {
         ],
     )
     .await;
-    assert_eq!(outcome.told, ["absent", "listed 10: a=1", "heard 11"]);
+    // Said at each look: its age stays small.
+    assert_eq!(
+        outcome.told,
+        ["absent", "absent", "absent", "listed 10: a=1", "heard 11"]
+    );
     assert_eq!(outcome.counted, ["jobsets absent"]);
     for pair in outcome.asked_at[..4].windows(2) {
         assert!(
@@ -226,6 +230,7 @@ async fn absence_is_told_again_after_a_failure() {
         [
             "absent",
             "failed: list of jobsets: the API server answered 500 Internal Server Error: said 500",
+            "absent",
             "absent"
         ]
     );
