@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -83,13 +82,13 @@ impl Collector {
     /// It takes connections and answers nothing.
     pub(crate) fn pause(&self) {
         let process = self.process.as_ref().expect("the Collector runs");
-        process.signal(Signal::STOP);
+        process.pause();
     }
 
     /// It goes on.
     pub(crate) fn resume(&self) {
         let process = self.process.as_ref().expect("the Collector runs");
-        process.signal(Signal::CONT);
+        process.resume();
     }
 
     fn file(&self) -> PathBuf {

@@ -6,7 +6,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use rcgen::ExtendedKeyUsagePurpose;
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -194,13 +193,13 @@ impl ControlPlane {
     /// The API server stops working on anything, with its connections open.
     pub(crate) fn pause_api_server(&self) {
         let server = self.api_server.as_ref().expect("the API server runs");
-        server.signal(Signal::STOP);
+        server.pause();
     }
 
     /// The API server goes on.
     pub(crate) fn resume_api_server(&self) {
         let server = self.api_server.as_ref().expect("the API server runs");
-        server.signal(Signal::CONT);
+        server.resume();
     }
 
     fn start_controllers(&mut self) {

@@ -71,12 +71,42 @@ impl Process {
     }
 
     /// Sends a signal to its group.
-    pub(crate) fn signal(&self, signal: Signal) {
+    fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).expect("a process id");
         if let Some(group) = Pid::from_raw(id) {
             // It may have ended already, which is what its owner finds when it waits.
             let _gone = kill_process_group(group, signal);
         }
+    }
+
+    /// Stops all its threads, and waits until they have: the signal alone only asks for it.
+    pub(crate) fn pause(&self) {
+        self.signal(Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let stopped = || {
+            let threads = std::fs::read_dir(&tasks).into_iter().flatten().flatten();
+            threads.into_iter().all(|thread| {
+                let stat = std::fs::read_to_string(thread.path().join("stat"));
+                let stat = stat.unwrap_or_default();
+                // The state follows the name in parentheses.
+                let state = stat.rsplit_once(") ").map(|(_, rest)| rest.chars().next());
+                matches!(state, None | Some(Some('T' | 'Z' | 'X')))
+            })
+        };
+        let begun = Instant::now();
+        while !stopped() {
+            assert!(
+                begun.elapsed() < Duration::from_secs(10),
+                "{} goes on",
+                self.name
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Goes on after [`Process::pause`].
+    pub(crate) fn resume(&self) {
+        self.signal(Signal::CONT);
     }
 
     /// Asks it to end and waits; what is left after the time is killed, which is an error.
