@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::codec::{self, DecodeError, Format, Header};
-use super::{Life, Record, State, Store, StoreError, Watermark};
+use super::{Life, Record, Remembered, State, Store, StoreError, Watermark};
 use crate::model::{ObjectKey, Source};
 
 const LOG: &str = "log";
@@ -125,7 +125,7 @@ enum Entry {
         mark: Watermark,
     },
     Nodes {
-        uids: HashMap<Arc<str>, Arc<str>>,
+        nodes: HashMap<Arc<str>, Remembered>,
     },
     Life {
         #[serde(flatten)]
@@ -177,7 +177,7 @@ async fn replay(store: &Store, up_to: Option<u64>) -> Result<Replayed, OpenError
         let state = &mut replayed.state;
         let header = codec::decode(&bytes, sequence, |entry| match entry {
             Entry::Deployment { id } => state.deployment = Some(id),
-            Entry::Nodes { uids } => state.nodes = uids,
+            Entry::Nodes { nodes } => state.nodes = nodes,
             Entry::Watched { source, since } => {
                 state.watched.insert(source, since);
             }
@@ -356,7 +356,7 @@ impl Compaction {
             .map(|id| Entry::Deployment { id })
             .chain(watched.map(|(source, since)| Entry::Watched { source, since }))
             .chain(marks.map(|(source, mark)| Entry::Watermark { source, mark }))
-            .chain(nodes.map(|uids| Entry::Nodes { uids }))
+            .chain(nodes.map(|nodes| Entry::Nodes { nodes }))
             .chain(lives.map(|(object, life)| Entry::Life {
                 object,
                 life: Box::new(life),

@@ -1,6 +1,7 @@
 //! The one task that owns the state: observe -> append -> fold -> publish. At most one append is
 //! under way, and nothing waits for it but what must be durable first.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -136,7 +137,7 @@ impl Owner {
                 () = tokio::time::sleep_until(retry.unwrap_or_else(Instant::now).into()), if retry.is_some() => Wake::Due,
                 () = tokio::time::sleep(IDLE) => Wake::Due,
             };
-            let mut changed = Vec::new();
+            let mut changed = BTreeSet::new();
             let mut finished = None;
             let mut taken = Vec::new();
             match wake {
@@ -301,7 +302,7 @@ impl Owner {
     }
 
     /// Publishes, asks for what must be asked, and logs the summaries that changed.
-    fn shown(&self, fleet: &mut Fleet, changed: &[ObjectKey]) {
+    fn shown(&self, fleet: &mut Fleet, changed: &BTreeSet<ObjectKey>) {
         fleet.publish(&self.published);
         if fleet.take_poll_request() {
             self.poll.ask();
