@@ -64,7 +64,6 @@ impl Beat {
 /// What of the configuration the owner needs.
 #[derive(Debug)]
 pub(super) struct Settings {
-    url: String,
     writer: String,
     retention: SignedDuration,
 }
@@ -72,7 +71,6 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn of(config: &Config, process: &str) -> Self {
         Self {
-            url: config.history.url.clone(),
             writer: process.to_owned(),
             retention: SignedDuration::try_from(config.history.retention)
                 .unwrap_or(SignedDuration::MAX),
@@ -83,6 +81,7 @@ impl Settings {
 /// The owner of the state, and all that it talks to.
 pub(super) struct Owner {
     pub(super) config: Settings,
+    pub(super) store: Store,
     pub(super) fleet: fleet::Settings,
     pub(super) published: Arc<Published>,
     pub(super) clock: SharedClock,
@@ -116,7 +115,7 @@ enum Wake {
 impl Owner {
     pub(super) async fn run(mut self) -> anyhow::Result<()> {
         let mut fleet = Fleet::new(self.fleet.clone(), self.clock.now());
-        let store = Store::open(&self.config.url)?;
+        let store = self.store.clone();
         let mut opening = Some(self.open(&store, Duration::ZERO));
         let mut opens: u32 = 0;
         let mut log: Option<Log> = None;
