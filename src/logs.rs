@@ -108,7 +108,11 @@ fn parse(text: &str) -> Result<EnvFilter, InvalidFilter> {
         }
     }
     // The syntax knows no spaces around commas, people do.
-    let directives: Vec<_> = text.split(',').map(str::trim).collect();
+    let mut directives: Vec<_> = text.split(',').map(str::trim).collect();
+    // The client says each failed request as an error; here a failure is said once, by its watch.
+    if !text.contains("kube_client") {
+        directives.push("kube_client::client::builder=off");
+    }
     EnvFilter::builder()
         .parse(directives.join(","))
         .map_err(|error| refuse(error.to_string()))
@@ -304,6 +308,14 @@ mod tests {
         let subscriber = tracing_subscriber::registry().with(layer);
         tracing::subscriber::with_default(subscriber, || body(&handle));
         lines
+    }
+
+    #[test]
+    fn the_clients_own_errors_are_heard_only_by_those_who_ask() {
+        let quiet = "kube_client::client::builder=off";
+        assert!(parse("info").unwrap().to_string().contains(quiet));
+        let asked = parse("info,kube_client=debug").unwrap().to_string();
+        assert!(!asked.contains(quiet), "{asked}");
     }
 
     #[test]

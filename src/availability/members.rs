@@ -36,45 +36,30 @@ pub fn member_steps(
     deadline: SignedDuration,
 ) -> MemberSteps {
     let mut out = MemberSteps::default();
-    let mut step = |at: Timestamp, ready: i64, unknown: i64| {
-        if (ready, unknown) != (0, 0) {
-            out.steps.push((at, ready, unknown));
-        }
-    };
     match (before, after) {
         (None, None) => {}
-        (None, Some(after)) => {
-            let (ready, unknown) = after.weight();
-            step(since(after), ready, unknown);
-        }
-        (Some(before), None) => {
-            let (ready, unknown) = before.weight();
-            step(seen, -ready, -unknown);
-        }
+        (None, Some(after)) => out.arrive((0, 0), after, deadline),
+        (Some(before), None) => out.step(seen, before.weight(), (0, 0)),
         (Some(before), Some(after)) if before.uid != after.uid => {
             // The same name, another node: the old one was gone when the new one was made.
-            let (ready, unknown) = before.weight();
-            step(after.created, -ready, -unknown);
-            let (ready, unknown) = after.weight();
-            step(since(after), ready, unknown);
+            out.step(after.created, before.weight(), (0, 0));
+            out.arrive((0, 0), after, deadline);
         }
         (Some(before), Some(after)) => {
-            let (ready, unknown) = (before.weight(), after.weight());
-            let (ready, unknown) = (unknown.0 - ready.0, unknown.1 - ready.1);
             let waiting = before.readiness == Readiness::Unknown && !before.overdue;
-            let passes = before
-                .since
-                .filter(|_| waiting)
-                .and_then(|at| at.checked_add(deadline).ok());
+            let passes = before.since.filter(|_| waiting);
+            let passes = passes.and_then(|at| at.checked_add(deadline).ok());
             let moved = (before.readiness, before.since) != (after.readiness, after.since);
             match passes {
-                Some(passed) if !moved && after.overdue => step(passed, ready, unknown),
-                Some(passed) if moved && passed < since(after) => {
-                    step(passed, 0, -1);
-                    step(since(after), ready, unknown + 1);
+                Some(passed) if !moved && after.overdue => {
+                    out.step(passed, before.weight(), after.weight());
                 }
-                _ => {
-                    step(since(after), ready, unknown);
+                Some(passed) if moved && passed < since(after) => {
+                    out.step(passed, before.weight(), (0, 0));
+                    out.arrive((0, 0), after, deadline);
+                }
+                _ if moved => {
+                    out.arrive(before.weight(), after, deadline);
                     let ready = Readiness::Ready;
                     if (before.readiness, after.readiness) == (ready, ready)
                         && since(after) > since(before)
@@ -82,36 +67,48 @@ pub fn member_steps(
                         out.away = Some(since(after));
                     }
                 }
+                _ => out.step(since(after), before.weight(), after.weight()),
             }
         }
     }
     out
 }
 
-/// A node as it was at a watermark, as far as the history knows: what it was among the nodes that
-/// were not Ready then (`not_ready`), else Ready if it existed, else not there.
+impl MemberSteps {
+    fn step(&mut self, at: Timestamp, from: (i64, i64), to: (i64, i64)) {
+        if from != to {
+            self.steps.push((at, to.0 - from.0, to.1 - from.1));
+        }
+    }
+
+    /// A node came into its state, from a weight that it had; if that is Unknown for too long by
+    /// now, it came to be not ready at its deadline.
+    fn arrive(&mut self, from: (i64, i64), after: &Member, deadline: SignedDuration) {
+        let at = since(after);
+        let passed = at.checked_add(deadline).ok().filter(|_| after.overdue);
+        match passed {
+            Some(passed) => {
+                self.step(at, from, (0, 1));
+                self.step(passed, (0, 1), (0, 0));
+            }
+            None => self.step(at, from, after.weight()),
+        }
+    }
+}
+
+/// A node that was Ready at a watermark, as it was then: Ready since the same instant if it is so
+/// still, else since before the watermark.
 #[must_use]
-pub fn at_watermark(
-    after: &Member,
-    watermark: Timestamp,
-    not_ready: Option<&Member>,
-) -> Option<Member> {
-    if let Some(before) = not_ready.filter(|before| before.uid == after.uid) {
-        return Some(before.clone());
-    }
-    if after.created > watermark {
-        return None;
-    }
+pub fn ready_at_watermark(after: &Member, watermark: Timestamp) -> Member {
     let unmoved = after.readiness == Readiness::Ready && since(after) <= watermark;
-    let since = if unmoved {
-        after.since
-    } else {
-        Some(after.created)
-    };
-    Some(Member {
+    Member {
         readiness: Readiness::Ready,
-        since,
+        since: if unmoved {
+            after.since
+        } else {
+            Some(after.created)
+        },
         overdue: false,
         ..after.clone()
-    })
+    }
 }

@@ -22,6 +22,6 @@ mod track;
 pub use deadlines::Deadlines;
 pub use first_sight::{Start, known};
 pub use lives::{failed_at, state_changed_at};
-pub use members::{MemberSteps, at_watermark, member_steps};
+pub use members::{MemberSteps, member_steps, ready_at_watermark};
 pub use steps::{Delta, Flip, State, Step, replay};
 pub use track::{Sealed, Track};

@@ -244,6 +244,16 @@ impl Track {
         let floor = self.last.map_or(Timestamp::MIN, |last| last.timestamp);
         let mut steps = std::mem::take(&mut self.steps);
         self.latest.clear();
+        if !steps.is_empty() {
+            // Whatever order the times put the steps in, they end in what is observed.
+            steps.push(Step {
+                at: self.seen,
+                round: u32::MAX,
+                delta: Delta::State(self.current),
+                seen: self.seen,
+                bounds: self.unseen,
+            });
+        }
         let mut state = self.sealed;
         let window = (floor, self.seen);
         let flips = replay(

@@ -51,7 +51,6 @@ impl Default for History {
             url: "file:///var/lib/megamon/history".to_owned(),
             commit_interval: Duration::from_secs(1),
             retention: Duration::from_hours(30 * 24),
-            max_pending: 100_000,
         }
     }
 }

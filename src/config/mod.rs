@@ -144,8 +144,6 @@ pub struct History {
     pub commit_interval: Duration,
     /// How long a deleted object's history is kept.
     pub retention: Duration,
-    /// Changes kept while the store is away.
-    pub max_pending: usize,
 }
 
 /// Where node pools are known from.

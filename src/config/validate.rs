@@ -249,19 +249,16 @@ fn history_of(history: settings::History, reading: &mut Reading<'_>) -> History 
         url,
         commit_interval,
         retention,
-        max_pending,
     } = history;
     let default = History::default();
     let url = reading.parsed("history.url", url, forms::history);
     let commit = Duration::ZERO..=MINUTE;
     let commit_interval = reading.duration("history.commitInterval", commit_interval, &commit);
     let retention = reading.duration("history.retention", retention, &KEPT);
-    let max_pending = reading.count("history.maxPending", max_pending, 10_000_000);
     History {
         url: url.unwrap_or(default.url),
         commit_interval: commit_interval.unwrap_or(default.commit_interval),
         retention: retention.unwrap_or(default.retention),
-        max_pending: max_pending.unwrap_or(default.max_pending),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the log must say: collected into one batch a commit, and folded when it is durable.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -86,12 +86,9 @@ impl Fleet {
         if !self.replayed || self.in_flight.is_some() {
             return None;
         }
-        let open: Vec<_> = std::mem::take(&mut self.open).into_iter().collect();
-        for key in open {
-            self.seal(&key);
-        }
+        self.seal_open();
         let marks = self.marks();
-        self.last_cut = now;
+        self.last_cut = self.wall;
         self.pending = None;
         if self.outbox.is_empty() && marks.is_empty() {
             return None;
@@ -112,9 +109,9 @@ impl Fleet {
             mark: mark.clone(),
         }));
         if self.mark_may_move(Source::Nodes) {
-            let uids = self.node_identities();
-            if !uids.is_empty() {
-                records.push(Record::Nodes { uids });
+            let nodes = self.nodes_to_remember();
+            if !nodes.is_empty() {
+                records.push(Record::Nodes { nodes });
             }
         }
         let events = std::mem::take(&mut self.outbox_events);
@@ -128,6 +125,27 @@ impl Fleet {
         })
     }
 
+    fn seal_open(&mut self) {
+        self.last_seal = self.wall;
+        for key in std::mem::take(&mut self.open) {
+            self.seal(&key);
+        }
+    }
+
+    /// When what happened should be sealed although an append is still under way: a commit
+    /// interval is one however long the store takes, and who must be asked is asked in time.
+    pub(super) fn seal_due(&self) -> Option<Timestamp> {
+        let held_up = self.in_flight.is_some() && !self.changed.is_empty();
+        let due = self.last_seal.checked_add(self.settings.commit_interval);
+        due.ok().filter(|_| held_up)
+    }
+
+    pub(super) fn seal_what_is_held_up(&mut self) {
+        if self.seal_due().is_some_and(|due| due <= self.wall) {
+            self.seal_open();
+        }
+    }
+
     /// A watermark says that everything before it is in the log: it stays where it is while a
     /// family that the watch decides is not judged yet, or one of its events waits.
     fn mark_may_move(&self, source: Source) -> bool {
@@ -137,19 +155,18 @@ impl Fleet {
         judged && (source != Source::Nodes || self.waiting.is_empty())
     }
 
-    /// Which nodes the log does not know as they are.
-    fn node_identities(&mut self) -> BTreeMap<Arc<str>, Option<Arc<str>>> {
+    /// The nodes that the log does not know as they are.
+    fn nodes_to_remember(&mut self) -> BTreeMap<Arc<str>, Option<Remembered>> {
         let known = std::mem::take(&mut self.known_nodes);
-        self.known_not_ready = HashMap::new();
-        let mut uids = std::mem::take(&mut self.identities);
+        let mut nodes = std::mem::take(&mut self.changed_nodes);
         if !known.is_empty() {
-            uids.retain(|name, uid| known.get(name) != uid.as_ref());
+            nodes.retain(|name, node| known.get(name) != node.as_ref());
             let gone = known
                 .into_keys()
                 .filter(|name| !self.observed.has_node(name));
-            uids.extend(gone.map(|name| (name, None)));
+            nodes.extend(gone.map(|name| (name, None)));
         }
-        uids
+        nodes
     }
 
     fn marks(&self) -> Vec<(Source, Watermark)> {
@@ -158,18 +175,15 @@ impl Fleet {
             if !self.mark_may_move(*source) {
                 continue;
             }
-            let before = self.watermarks.get(source);
-            let not_ready = (*source == Source::Nodes).then(|| {
-                let nodes: Vec<_> = self.observed.not_ready().map(Remembered::from).collect();
-                Arc::<[Remembered]>::from(nodes)
-            });
-            let same = before.is_some_and(|mark| mark.not_ready == not_ready);
             let mark = Watermark {
                 at: heard.at,
                 resource_version: heard.resource_version.clone(),
-                not_ready: not_ready.filter(|_| !same),
             };
-            if before.is_none_or(|before| before.at != mark.at || !same) {
+            if self
+                .watermarks
+                .get(source)
+                .is_none_or(|before| before.at != mark.at)
+            {
                 marks.push((*source, mark));
             }
         }
@@ -178,7 +192,7 @@ impl Fleet {
 
     /// A batch is durable: what follows from its events counts from now on. Returns the objects
     /// whose summary changed.
-    pub fn durable(&mut self, batch: Batch, now: Timestamp) -> Vec<ObjectKey> {
+    pub fn durable(&mut self, batch: Batch, now: Timestamp) -> BTreeSet<ObjectKey> {
         let now = self.advance(now);
         self.in_flight = None;
         self.history_health.last_success = Some(now);
@@ -189,16 +203,8 @@ impl Fleet {
         }) {
             self.first_list.remove(&source);
         }
-        for (source, mut mark) in batch.marks {
-            if mark.not_ready.is_none() {
-                mark.not_ready = self
-                    .watermarks
-                    .remove(&source)
-                    .and_then(|old| old.not_ready);
-            }
-            self.watermarks.insert(source, mark);
-        }
-        let mut changed = Vec::new();
+        self.watermarks.extend(batch.marks);
+        let mut changed = BTreeSet::new();
         for entry in batch.entries {
             let living = self.tracked.get_mut(&entry.object);
             let living = living.filter(|tracked| tracked.generation == entry.generation);
@@ -214,9 +220,7 @@ impl Fleet {
             tracked.life.apply(&entry.record);
             if matches!(entry.record, Record::Event { .. }) {
                 tracked.in_flight = tracked.in_flight.saturating_sub(1);
-                if !changed.contains(&entry.object) {
-                    changed.push(entry.object.clone());
-                }
+                changed.insert(entry.object.clone());
             }
             self.dirty.insert(entry.object);
         }

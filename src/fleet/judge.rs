@@ -7,9 +7,10 @@ use jiff::Timestamp;
 
 use super::{Due, FAILED_SHOWN, Fleet, JUDGED_WITHIN, Tracked, commit, object_up};
 use crate::availability::{
-    Delta, Sealed, Start, State, Step, Track, at_watermark, known, member_steps, state_changed_at,
+    Delta, Sealed, Start, State, Step, Track, known, member_steps, ready_at_watermark,
+    state_changed_at,
 };
-use crate::history::{Life, Record};
+use crate::history::{Life, NotReady, Record};
 use crate::model::{Bounds, Counts, Event, Family, ObjectKey, Readiness, Source};
 use crate::observed::{ConditionTimes, Member, Object, PoolKind};
 
@@ -74,21 +75,33 @@ impl Fleet {
             let Some(life) = self.resumable.get(key) else {
                 continue;
             };
-            let empty = life.pool == Some(PoolKind::LabelTpu) && self.settings.observed.label_pools;
-            if empty && self.observed.object(key).is_none() {
+            let by_labels = life.pool.filter(|pool| *pool != PoolKind::Api);
+            if let Some(kind) = by_labels.filter(|_| self.settings.observed.label_pools)
+                && self.observed.object(key).is_none()
+            {
                 let (attributes, expected) = (life.attributes.clone(), life.expected);
-                self.observed.restore_pool(&key.key, attributes, expected);
+                self.observed
+                    .restore_pool(&key.key, kind, attributes, expected);
             }
         }
         for key in self.observed.keys(family) {
-            match self.resumable.remove(&key) {
-                Some(life) => self.resume(&key, life, seen),
-                None => self.first_sight(&key, seen),
-            }
+            self.seen_again(&key, seen);
         }
         for key in lives {
+            let unreadable = |life: &Life| self.observed.is_unreadable(family, &life.attributes);
+            if self.resumable.get(&key).is_some_and(unreadable) {
+                // It exists, and is taken up when it can be read.
+                continue;
+            }
             if let Some(life) = self.resumable.remove(&key) {
                 self.close(&key, life, seen);
+            }
+        }
+        if family == Family::NodePool {
+            for (key, life) in std::mem::take(&mut self.ended_pools) {
+                if !self.tracked.contains_key(&key) {
+                    self.resume_failed_pool(key, life);
+                }
             }
         }
         self.judging = None;
@@ -107,6 +120,25 @@ impl Fleet {
             Family::NodePool => Source::Nodes,
             Family::Slice => Source::Slices,
             Family::Lws => Source::LeaderWorkerSets,
+        }
+    }
+
+    /// An object that is not tracked is there: its life of the history goes on, unless that was
+    /// another's.
+    pub(super) fn seen_again(&mut self, key: &ObjectKey, seen: Timestamp) {
+        let Some(life) = self.resumable.remove(key) else {
+            return self.first_sight(key, seen);
+        };
+        let last = life.fold.as_ref().map(|fold| fold.last().timestamp);
+        let made = self.observed.object(key).and_then(|object| object.made);
+        // A pool that was made again under its name while nobody watched.
+        let another = made.is_some_and(|made| made > life.start && Some(made) > last);
+        let emptied = life.emptied;
+        if another || emptied.is_some_and(|emptied| self.closed_before_its_nodes(key, emptied)) {
+            self.close(key, life, seen);
+            self.first_sight(key, seen);
+        } else {
+            self.resume(key, life, seen);
         }
     }
 
@@ -211,6 +243,10 @@ impl Fleet {
         };
         let object = object.clone();
         let source = Self::source_of(key.family, object.pool);
+        let source = match key.family {
+            Family::NodePool | Family::JobSetNodes => Source::Nodes,
+            Family::JobSet | Family::Slice | Family::Lws => source,
+        };
         let mark = self.watermarks.get(&source).map(|mark| mark.at);
         let unseen = mark.map(|after| Bounds { after, seen });
         let current = state(&object);
@@ -303,23 +339,36 @@ impl Fleet {
         self.log_shape(key, seen);
     }
 
-    /// A node as the history last knew it.
+    /// A node as the history last knew it; `None` if it was not there.
     fn member_at_watermark(&self, member: &Member) -> Option<Member> {
         let Some(mark) = self.watermarks.get(&Source::Nodes) else {
             return Some(member.clone());
         };
-        let remembered = self.known_not_ready.get(&member.name).map(Member::from);
-        match self.known_nodes.get(&member.name) {
-            // Another node of the same name, as it was then.
-            Some(uid) if *uid != member.uid => Some(remembered.unwrap_or_else(|| Member {
-                uid: uid.clone(),
+        let known = self.known_nodes.get(&member.name)?;
+        Some(match known.not_ready {
+            Some(NotReady {
+                created,
+                readiness,
+                since,
+                overdue,
+            }) => Member {
+                name: member.name.clone(),
+                uid: known.uid.clone(),
+                created,
+                readiness,
+                since,
+                overdue,
+            },
+            None if known.uid == member.uid => ready_at_watermark(member, mark.at),
+            // Another node of the same name.
+            None => Member {
+                uid: known.uid.clone(),
                 readiness: Readiness::Ready,
                 since: None,
                 overdue: false,
                 ..member.clone()
-            })),
-            Some(_) | None => at_watermark(member, mark.at, remembered.as_ref()),
-        }
+            },
+        })
     }
 
     /// An object that the history knows is gone.
@@ -415,6 +464,7 @@ impl Fleet {
             logged,
             failed: life.failed,
             emptied: life.emptied,
+            listed: object.is_some_and(|object| object.listed),
             ever_up: life
                 .fold
                 .as_ref()
@@ -444,54 +494,55 @@ impl Fleet {
         tracked.waiting.extend(events);
         self.changed.remove(key);
         self.dirty.insert(key.clone());
-        self.resolve(key, None);
+        self.resolve(key, false);
     }
 
-    /// Lets go of the events that need not wait; `judged` is the answer for the first that does.
-    pub(super) fn resolve(&mut self, key: &ObjectKey, judged: Option<bool>) {
+    /// Lets go of the events that need not wait. A down by the counts of a pool that an API lists
+    /// is judged by the first answer that was asked for after it was seen; without one in time, by
+    /// what is known; `gone`: it is no longer listed.
+    pub(super) fn resolve(&mut self, key: &ObjectKey, gone: bool) {
         let Some(tracked) = self.tracked.get_mut(key) else {
             return;
         };
-        let asks = tracked.logged.2 == Some(PoolKind::Api) && key.family == Family::NodePool;
+        let known = || {
+            let object = self.observed.object(key);
+            gone || object.is_none_or(|object| object.expected_down)
+        };
         let mut events: Vec<(Event, Timestamp)> = Vec::new();
-        while let Some(Sealed {
-            event,
-            seen,
-            by_counts,
-        }) = tracked.waiting.front().copied()
-        {
-            let mut event = event;
-            if asks && by_counts && !event.expected_down {
-                // An answer that was asked for after the down was seen judges it.
-                let known = self.answered.filter(|began| *began >= seen);
-                let known =
-                    known.map(|_| self.observed.object(key).is_none_or(|o| o.expected_down));
-                if let Some(expected_down) = judged.or(known) {
-                    event.expected_down = expected_down;
-                } else {
-                    let until = seen.checked_add(JUDGED_WITHIN).ok();
-                    self.deadlines.set(&Due::Judged(key.clone()), until);
-                    self.waiting.insert(key.clone());
+        let mut waits = None;
+        while let Some(sealed) = tracked.waiting.front().copied() {
+            let Sealed {
+                mut event,
+                seen,
+                by_counts,
+            } = sealed;
+            if tracked.listed && by_counts && !event.expected_down {
+                let answered = self.answered.is_some_and(|began| began >= seen);
+                let until = seen.checked_add(JUDGED_WITHIN).ok();
+                let late = until.is_none_or(|until| until <= self.now);
+                if !(gone || answered || late) {
+                    waits = until;
                     break;
                 }
+                event.expected_down = known();
             }
             events.push((event, seen));
             tracked.waiting.pop_front();
         }
-        if tracked.waiting.is_empty() {
-            self.waiting.remove(key);
-            self.deadlines.set(&Due::Judged(key.clone()), None);
-        }
         tracked.in_flight += events.len();
+        if waits.is_some() {
+            // Whoever waits has asked.
+            self.poll |= self.waiting.insert(key.clone());
+        } else {
+            self.waiting.remove(key);
+        }
+        self.deadlines.set(&Due::Judged(key.clone()), waits);
         for (event, seen) in events {
-            self.log(
-                key,
-                Record::Event {
-                    object: key.clone(),
-                    event,
-                },
-                seen,
-            );
+            let record = Record::Event {
+                object: key.clone(),
+                event,
+            };
+            self.log(key, record, seen);
         }
     }
 
@@ -500,17 +551,8 @@ impl Fleet {
         self.answered = Some(began);
         let keys: Vec<_> = self.waiting.iter().cloned().collect();
         for key in keys {
-            self.resolve(&key, None);
+            self.resolve(&key, false);
         }
-    }
-
-    /// What is known now judges the downs that wait.
-    pub(super) fn judge_waiting(&mut self, key: &ObjectKey) {
-        let expected = self
-            .observed
-            .object(key)
-            .is_none_or(|object| object.expected_down);
-        self.resolve(key, Some(expected));
     }
 }
 

@@ -8,6 +8,7 @@
 //!  observe(what, now)* -> cut(now) -> [append by the caller] -> durable(batch, now) -> publish
 //! ```
 
+mod changes;
 mod commit;
 mod judge;
 mod view;
@@ -18,12 +19,10 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 pub use self::commit::Batch;
-use crate::availability::{
-    Deadlines, Delta, Sealed, State, Step, Track, failed_at, member_steps, state_changed_at,
-};
-use crate::history::{self, Life, Record, Remembered, Watermark};
+use crate::availability::{Deadlines, Sealed, State, Track};
+use crate::history::{self, Life, Remembered, Watermark};
 use crate::model::{Bounds, Family, ObjectKey, Observation, Source, Update};
-use crate::observed::{self, Change, ConditionTimes, Observed, PoolKind};
+use crate::observed::{self, ConditionTimes, Observed, PoolKind};
 use crate::snapshot::{ObjectView, Scheduled, SourceHealth};
 
 /// A watch is live while it was heard from within this long.
@@ -74,8 +73,6 @@ impl Settings {
 /// A deadline of an object, not of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Due {
-    /// A label pool has been without nodes for too long.
-    Empty(ObjectKey),
     /// A down has waited too long to be judged.
     Judged(ObjectKey),
     /// A failed pool has been shown long enough.
@@ -95,6 +92,8 @@ struct Tracked {
     logged: (Arc<crate::model::Attributes>, i64, Option<PoolKind>),
     failed: Option<Timestamp>,
     emptied: Option<Timestamp>,
+    /// A cloud's API lists it, and can be asked.
+    listed: bool,
     ever_up: bool,
     /// Sealed events that wait for the first of them to be judged.
     waiting: VecDeque<Sealed>,
@@ -126,18 +125,20 @@ pub struct Fleet {
     began: BTreeMap<Source, Timestamp>,
     heard: BTreeMap<Source, Heard>,
     watermarks: BTreeMap<Source, Watermark>,
-    /// The nodes of the history, by name their UIDs, until all that was seen is compared with it.
-    known_nodes: HashMap<Arc<str>, Arc<str>>,
-    /// Those of them that were not Ready.
-    known_not_ready: HashMap<Arc<str>, Remembered>,
-    /// Nodes that are new under their name, or gone, since the log was told.
-    identities: BTreeMap<Arc<str>, Option<Arc<str>>>,
+    /// The nodes of the history, until all that was seen is compared with it.
+    known_nodes: HashMap<Arc<str>, Remembered>,
+    /// What is to be remembered of nodes and changed since the log was told.
+    changed_nodes: BTreeMap<Arc<str>, Option<Remembered>>,
     /// Lives of the history that are not taken up yet.
     resumable: HashMap<ObjectKey, Life>,
+    /// Pools that ended, until what there is is compared with them.
+    ended_pools: BTreeMap<ObjectKey, Life>,
     tracked: HashMap<ObjectKey, Tracked>,
     /// Pools that are gone and show that their provisioning failed.
     failed_pools: HashMap<Arc<str>, Tracked>,
     node_deadlines: Deadlines<Arc<str>>,
+    /// When label pools without nodes close.
+    empty_deadlines: Deadlines<ObjectKey>,
     deadlines: Deadlines<Due>,
     /// Objects with something to seal.
     open: BTreeSet<ObjectKey>,
@@ -154,6 +155,7 @@ pub struct Fleet {
     /// When the oldest thing that is not durable was seen.
     in_flight: Option<(Timestamp, u64)>,
     last_cut: Timestamp,
+    last_seal: Timestamp,
     next_generation: u64,
     dirty: BTreeSet<ObjectKey>,
     tables: BTreeMap<Family, view::Slots<ObjectView>>,
@@ -161,6 +163,8 @@ pub struct Fleet {
     pod_slots: HashMap<Arc<str>, usize>,
     history_health: crate::snapshot::HistoryHealth,
     poll: bool,
+    /// The clock as it was read last; `now` never steps back.
+    wall: Timestamp,
     /// When the newest answer of the node pool API was asked for.
     answered: Option<Timestamp>,
     now: Timestamp,
@@ -192,12 +196,13 @@ impl Fleet {
             heard: BTreeMap::new(),
             watermarks: BTreeMap::new(),
             known_nodes: HashMap::new(),
-            known_not_ready: HashMap::new(),
-            identities: BTreeMap::new(),
+            changed_nodes: BTreeMap::new(),
             resumable: HashMap::new(),
+            ended_pools: BTreeMap::new(),
             tracked: HashMap::new(),
             failed_pools: HashMap::new(),
             node_deadlines: Deadlines::default(),
+            empty_deadlines: Deadlines::default(),
             deadlines: Deadlines::default(),
             open: BTreeSet::new(),
             changed: BTreeSet::new(),
@@ -208,6 +213,7 @@ impl Fleet {
             outbox_events: 0,
             in_flight: None,
             last_cut: now,
+            last_seal: now,
             next_generation: 0,
             dirty: BTreeSet::new(),
             tables: BTreeMap::new(),
@@ -215,6 +221,7 @@ impl Fleet {
             pod_slots: HashMap::new(),
             history_health: crate::snapshot::HistoryHealth::default(),
             poll: false,
+            wall: now,
             answered: None,
             now,
             settings,
@@ -223,30 +230,32 @@ impl Fleet {
 
     /// Takes up what the history holds. Nothing is judged before.
     pub fn replayed(&mut self, state: history::State, epoch: u64, now: Timestamp) {
-        self.advance(state.newest().unwrap_or(now).max(now));
+        self.advance(now);
+        self.now = self.now.max(state.newest().unwrap_or(now));
         self.replayed = true;
         self.epoch = epoch;
         self.watched = state.watched;
         self.watermarks = state.watermarks;
         self.known_nodes = state.nodes;
-        let mark = self.watermarks.get(&Source::Nodes);
-        let not_ready = mark.and_then(|mark| mark.not_ready.as_deref());
-        self.known_not_ready = not_ready
-            .unwrap_or_default()
-            .iter()
-            .map(|node| (node.name.clone(), node.clone()))
-            .collect();
         self.resumable = state.lives;
         self.history_health.replayed = true;
         self.history_health.last_success = Some(self.now);
+        // The last life of a name that has none now.
         for (key, life) in state.ended {
-            self.resume_failed_pool(key, life);
+            if key.family == Family::NodePool && !self.resumable.contains_key(&key) {
+                self.ended_pools.insert(key, life);
+            }
         }
         self.judge_what_can_be();
     }
 
     /// `now` is the wall clock, never below the last one used nor the log's newest watermark.
     fn advance(&mut self, now: Timestamp) -> Timestamp {
+        self.wall = now;
+        // A clock that is set back must not hold up what is measured from now on.
+        self.last_cut = self.last_cut.min(now);
+        self.last_seal = self.last_seal.min(now);
+        self.pending = self.pending.map(|pending| pending.min(now));
         self.now = self.now.max(now);
         self.now
     }
@@ -281,7 +290,12 @@ impl Fleet {
                 self.heard.insert(
                     source,
                     Heard {
-                        at: seen,
+                        // A poll shows what was when it was asked for.
+                        at: if source == Source::NodePoolApi {
+                            began
+                        } else {
+                            seen
+                        },
                         resource_version: resource_version.unwrap_or_default(),
                     },
                 );
@@ -317,25 +331,25 @@ impl Fleet {
         if let Some(began) = answered {
             self.answered(began);
         }
+        self.seal_what_is_held_up();
     }
 
     /// Lets time pass: what was due by `now` happens.
     pub fn tick(&mut self, now: Timestamp) {
         self.advance(now);
         self.run_deadlines();
+        self.seal_what_is_held_up();
     }
 
     /// The next instant at which something is due, the next commit included.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
-        let nodes = self
-            .node_deadlines
-            .next()
-            .filter(|_| self.is_live(Source::Nodes));
-        [nodes, self.deadlines.next(), self.commit_due()]
-            .into_iter()
-            .flatten()
-            .min()
+        // Deadlines of nodes rest while their watch is not live.
+        let nodes = [self.node_deadlines.next(), self.empty_deadlines.next()];
+        let nodes = nodes.into_iter().flatten();
+        let nodes = nodes.min().filter(|_| self.is_live(Source::Nodes));
+        let others = [self.deadlines.next(), self.commit_due(), self.seal_due()];
+        nodes.into_iter().chain(others.into_iter().flatten()).min()
     }
 
     /// Whether a source's last request has not failed and it was heard from lately.
@@ -344,7 +358,7 @@ impl Fleet {
             health.error.is_none()
                 && health
                     .heard
-                    .is_some_and(|heard| self.now.duration_since(heard) <= LIVE)
+                    .is_some_and(|heard| self.wall.duration_since(heard) <= LIVE)
         })
     }
 
@@ -356,13 +370,15 @@ impl Fleet {
             let changes = self.observed.overdue(&node);
             self.process(changes, self.now, None);
         }
+        while self.is_live(Source::Nodes)
+            && let Some((_, key)) = self.empty_deadlines.due(self.now)
+        {
+            let changes = self.observed.forget_pool(&key.key);
+            self.process(changes, self.now, None);
+        }
         while let Some((_, due)) = self.deadlines.due(self.now) {
             match due {
-                Due::Empty(key) => {
-                    let changes = self.observed.forget_pool(&key.key);
-                    self.process(changes, self.now, None);
-                }
-                Due::Judged(key) => self.judge_waiting(&key),
+                Due::Judged(key) => self.resolve(&key, false),
                 Due::Failed(pool) => self.hide_failed_pool(&pool),
             }
         }
@@ -376,250 +392,6 @@ impl Fleet {
     /// Node pools whose size turned out not to be computable since this was last asked.
     pub fn take_unsized_pools(&mut self) -> Vec<Arc<str>> {
         self.observed.take_unsized_pools()
-    }
-
-    fn process(&mut self, changes: Vec<Change>, seen: Timestamp, gap: Option<Bounds>) {
-        let mut away: BTreeMap<ObjectKey, (Timestamp, Arc<str>)> = BTreeMap::new();
-        let mut touched = BTreeSet::new();
-        for change in changes {
-            match change {
-                Change::Member {
-                    object,
-                    before,
-                    after,
-                } => {
-                    let Some(tracked) = self.tracked.get_mut(&object) else {
-                        continue;
-                    };
-                    let deadline = self.settings.unknown_deadline;
-                    let steps = member_steps(before.as_ref(), after.as_ref(), seen, deadline);
-                    let Some(member) = after.or(before) else {
-                        continue;
-                    };
-                    tracked.track.push_member(&member.name, &steps, seen, gap);
-                    if let Some(at) = steps.away {
-                        let latest = away
-                            .entry(object.clone())
-                            .or_insert((at, member.name.clone()));
-                        if at > latest.0 {
-                            *latest = (at, member.name);
-                        }
-                    }
-                    touched.insert(object);
-                }
-                Change::Object(key) => {
-                    if self.tracked.contains_key(&key) {
-                        self.object_changed(&key, seen, gap);
-                    } else if self.judged.contains(&key.family) {
-                        self.first_sight(&key, seen);
-                    }
-                    touched.insert(key);
-                }
-                Change::Gone(key) => {
-                    touched.remove(&key);
-                    self.gone(&key, seen);
-                }
-                Change::Unknown { node, since } => {
-                    let deadline = self.settings.unknown_deadline;
-                    let at = since.and_then(|since| since.checked_add(deadline).ok());
-                    self.node_deadlines.set(&node, at);
-                }
-                Change::Identity { node, uid } => {
-                    self.identities.insert(node, uid);
-                }
-                Change::Pod(uid) => self.show_pod(&uid),
-            }
-        }
-        for key in touched {
-            let Some(tracked) = self.tracked.get_mut(&key) else {
-                continue;
-            };
-            let Some(object) = self.observed.object(&key) else {
-                continue;
-            };
-            if let Some((at, node)) = away.get(&key) {
-                tracked.track.push_away(node, *at, seen);
-            }
-            let was_up = tracked.track.up();
-            let state = State {
-                counts: object.counts,
-                expected_down: object.expected_down,
-            };
-            tracked.track.observe(state, seen);
-            tracked.ever_up |= tracked.track.up();
-            if was_up && !tracked.track.up() && object.pool == Some(PoolKind::Api) {
-                self.poll |= !object.expected_down;
-            }
-            self.open(&key);
-            self.dirty.insert(key);
-        }
-    }
-
-    /// An object has something to seal.
-    fn open(&mut self, key: &ObjectKey) {
-        let Some(tracked) = self.tracked.get(key) else {
-            return;
-        };
-        if let Some(changed) = tracked.track.changed() {
-            self.changed.insert(key.clone());
-            self.pending.get_or_insert(changed);
-        }
-        self.open.insert(key.clone());
-    }
-
-    /// An object itself changed, other than by its nodes.
-    fn object_changed(&mut self, key: &ObjectKey, seen: Timestamp, gap: Option<Bounds>) {
-        let Some(object) = self.observed.object(key) else {
-            return;
-        };
-        let Some(tracked) = self.tracked.get_mut(key) else {
-            return;
-        };
-        let before = tracked.track.current();
-        let after = State {
-            counts: object.counts,
-            expected_down: object.expected_down,
-        };
-        // At an instant at which nodes change too, the object's own word comes last.
-        let step = |at, delta| Step {
-            at,
-            round: if matches!(delta, Delta::State(_)) {
-                u32::MAX
-            } else {
-                0
-            },
-            delta,
-            seen,
-            bounds: gap.filter(|_| at == seen),
-        };
-        if matches!(key.family, Family::NodePool | Family::JobSetNodes) {
-            // Which nodes count is another matter by the API than by the labels.
-            let by_api = |pool: Option<PoolKind>| pool == Some(PoolKind::Api);
-            if by_api(tracked.logged.2) == by_api(object.pool) {
-                if before.counts.expected != after.counts.expected {
-                    tracked
-                        .track
-                        .push(step(seen, Delta::Expected(after.counts.expected)));
-                }
-                if before.expected_down != after.expected_down {
-                    tracked
-                        .track
-                        .push(step(seen, Delta::ExpectedDown(after.expected_down)));
-                }
-            } else {
-                tracked.track.push(step(seen, Delta::State(after)));
-            }
-        } else if before != after {
-            let changed = (tracked.conditions, object);
-            let at = state_changed_at(before, changed, seen, self.settings.unknown_threshold);
-            tracked
-                .track
-                .push(step(at.unwrap_or(seen), Delta::State(after)));
-        }
-        tracked.conditions = object.conditions;
-        self.log_shape(key, seen);
-    }
-
-    /// Puts into the log what of an object's life is no event and has changed.
-    fn log_shape(&mut self, key: &ObjectKey, seen: Timestamp) {
-        let Some(object) = self.observed.object(key) else {
-            return;
-        };
-        let Some(tracked) = self.tracked.get_mut(key) else {
-            return;
-        };
-        let mut records = Vec::new();
-        let shape = (
-            object.attributes.clone(),
-            object.counts.expected,
-            object.pool,
-        );
-        if tracked.logged != shape {
-            let (attributes, expected, pool) = shape.clone();
-            records.push(Record::Changed {
-                object: key.clone(),
-                attributes,
-                expected,
-                pool,
-            });
-            tracked.logged = shape;
-        }
-        tracked.ever_up |= object_up(object, self.settings.unknown_threshold);
-        if key.family == Family::NodePool {
-            if !tracked.ever_up
-                && !tracked.life.found
-                && tracked.failed.is_none()
-                && let Some(at) = failed_at(Some(object), seen)
-            {
-                tracked.failed = Some(at);
-                records.push(Record::Failed {
-                    object: key.clone(),
-                    at,
-                });
-            }
-            if object.empty != tracked.emptied.is_some() {
-                tracked.emptied = object.empty.then_some(seen);
-                records.push(Record::Emptied {
-                    object: key.clone(),
-                    at: tracked.emptied,
-                });
-            }
-            let closes = tracked
-                .emptied
-                .and_then(|at| at.checked_add(self.settings.empty_after).ok());
-            self.deadlines.set(&Due::Empty(key.clone()), closes);
-        }
-        for record in records {
-            self.log(key, record, seen);
-        }
-        self.dirty.insert(key.clone());
-    }
-
-    /// An object is gone: its series end and its history closes.
-    fn gone(&mut self, key: &ObjectKey, seen: Timestamp) {
-        if !self.tracked.contains_key(key) {
-            return;
-        }
-        self.seal(key);
-        // A pool that is no longer listed went as expected.
-        self.resolve(key, Some(true));
-        let Some(mut tracked) = self.tracked.remove(key) else {
-            return;
-        };
-        let is_pool = key.family == Family::NodePool;
-        let at = tracked.emptied.unwrap_or(seen);
-        let mut records = Vec::new();
-        if is_pool && !tracked.ever_up && !tracked.life.found && tracked.failed.is_none() {
-            tracked.failed = failed_at(None, seen);
-            records.extend(tracked.failed.map(|at| Record::Failed {
-                object: key.clone(),
-                at,
-            }));
-        }
-        records.push(Record::Ended {
-            object: key.clone(),
-            at,
-        });
-        let generation = tracked.generation;
-        for record in records {
-            self.send(commit::Entry {
-                record,
-                seen,
-                object: key.clone(),
-                generation,
-            });
-        }
-        self.open.remove(key);
-        self.changed.remove(key);
-        self.waiting.remove(key);
-        self.dirty.remove(key);
-        for due in [Due::Empty(key.clone()), Due::Judged(key.clone())] {
-            self.deadlines.set(&due, None);
-        }
-        self.hide(key.family, tracked.slot);
-        if is_pool && tracked.failed.is_some() && !tracked.ever_up {
-            self.show_failed_pool(key, tracked, seen);
-        }
     }
 }
 

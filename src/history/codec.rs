@@ -44,7 +44,7 @@ pub(super) struct Header {
 pub enum DecodeError {
     /// Its first line is no header of ours.
     #[error("it does not begin with a header of a megamon history: {0}")]
-    Foreign(#[source] serde_json::Error),
+    Foreign(serde_json::Error),
     /// It was written by a newer version.
     #[error(
         "it has version {0} of the form, and this program reads up to version {VERSION}: use a newer megamon"
@@ -75,12 +75,12 @@ pub enum DecodeError {
         expected: String,
     },
     /// One of its lines does not decode.
-    #[error("line {line} does not decode: {source}")]
+    #[error("line {line} does not decode: {cause}")]
     Line {
         /// Which line, from 1.
         line: usize,
         /// Why.
-        source: serde_json::Error,
+        cause: serde_json::Error,
     },
 }
 
@@ -160,10 +160,10 @@ pub(super) fn decode<T: DeserializeOwned>(
         let at = number + 2;
         let line = line.map_err(|error| DecodeError::Line {
             line: at,
-            source: serde_json::Error::io(error),
+            cause: serde_json::Error::io(error),
         })?;
         lines.push(
-            serde_json::from_str(&line).map_err(|source| DecodeError::Line { line: at, source })?,
+            serde_json::from_str(&line).map_err(|cause| DecodeError::Line { line: at, cause })?,
         );
     }
     lines.into_iter().for_each(&mut each);

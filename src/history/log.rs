@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::codec::{self, DecodeError, Format, Header};
-use super::{Life, Record, State, Store, StoreError, Watermark};
+use super::{Life, Record, Remembered, State, Store, StoreError, Watermark};
 use crate::model::{ObjectKey, Source};
 
 const LOG: &str = "log";
@@ -43,16 +43,16 @@ pub struct Opened {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The store did not do what it was asked.
-    #[error("the history at {url} cannot be read: {source}")]
+    #[error("the history at {url} cannot be read: {cause}")]
     Store {
         /// Where.
         url: String,
         /// Why.
-        source: StoreError,
+        cause: StoreError,
     },
     /// An object cannot be used.
     #[error(
-        "the history at {url} is damaged: {name}: {source}; it is not used and nothing was changed: restore that object from a copy, or move the whole history away to begin a new one"
+        "the history at {url} is damaged: {name}: {cause}; it is not used and nothing was changed: restore that object from a copy, or move the whole history away to begin a new one"
     )]
     Damaged {
         /// Where.
@@ -60,7 +60,7 @@ pub enum OpenError {
         /// Which object.
         name: String,
         /// What is wrong with it.
-        source: DecodeError,
+        cause: DecodeError,
     },
     /// An object is missing.
     #[error(
@@ -96,12 +96,12 @@ pub enum AppendError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The object in the way cannot be read.
-    #[error("{name} is in the way and cannot be used: {source}")]
+    #[error("{name} is in the way and cannot be used: {cause}")]
     Damaged {
         /// Which object.
         name: String,
         /// What is wrong with it.
-        source: DecodeError,
+        cause: DecodeError,
     },
     /// A record could not be written as JSON.
     #[error("a record cannot be encoded: {0}")]
@@ -125,7 +125,7 @@ enum Entry {
         mark: Watermark,
     },
     Nodes {
-        uids: HashMap<Arc<str>, Arc<str>>,
+        nodes: HashMap<Arc<str>, Remembered>,
     },
     Life {
         #[serde(flatten)]
@@ -148,18 +148,18 @@ async fn object(store: &Store, name: String) -> Result<bytes::Bytes, OpenError> 
     match store.read(&name).await {
         Ok(Some(bytes)) => Ok(bytes),
         Ok(None) => Err(OpenError::Missing { url: url(), name }),
-        Err(source) => Err(OpenError::Store { url: url(), source }),
+        Err(cause) => Err(OpenError::Store { url: url(), cause }),
     }
 }
 
 async fn replay(store: &Store, up_to: Option<u64>) -> Result<Replayed, OpenError> {
     let url = || store.url().to_owned();
-    let listed = |source| OpenError::Store { url: url(), source };
+    let listed = |cause| OpenError::Store { url: url(), cause };
     let damaged = |name: String| {
-        move |source| OpenError::Damaged {
+        move |cause| OpenError::Damaged {
             url: store.url().to_owned(),
             name,
-            source,
+            cause,
         }
     };
     let snapshots = store.list(SNAPSHOT).await.map_err(listed)?;
@@ -177,7 +177,7 @@ async fn replay(store: &Store, up_to: Option<u64>) -> Result<Replayed, OpenError
         let state = &mut replayed.state;
         let header = codec::decode(&bytes, sequence, |entry| match entry {
             Entry::Deployment { id } => state.deployment = Some(id),
-            Entry::Nodes { uids } => state.nodes = uids,
+            Entry::Nodes { nodes } => state.nodes = nodes,
             Entry::Watched { source, since } => {
                 state.watched.insert(source, since);
             }
@@ -248,17 +248,17 @@ impl Log {
                 }
                 // Somebody else wrote meanwhile: read that too.
                 Err(AppendError::Fenced { .. }) => {}
-                Err(AppendError::Store(source)) => {
+                Err(AppendError::Store(cause)) => {
                     return Err(OpenError::Store {
                         url: store.url().to_owned(),
-                        source,
+                        cause,
                     });
                 }
-                Err(AppendError::Damaged { name, source }) => {
+                Err(AppendError::Damaged { name, cause }) => {
                     return Err(OpenError::Damaged {
                         url: store.url().to_owned(),
                         name,
-                        source,
+                        cause,
                     });
                 }
                 Err(AppendError::Encode(error)) => return Err(error.into()),
@@ -300,9 +300,9 @@ impl Log {
     async fn header_of(&self, name: &str) -> Result<Header, AppendError> {
         let bytes = self.store.read(name).await?.unwrap_or_default();
         let (header, _) =
-            codec::header(&bytes, self.next).map_err(|source| AppendError::Damaged {
+            codec::header(&bytes, self.next).map_err(|cause| AppendError::Damaged {
                 name: name.to_owned(),
-                source,
+                cause,
             })?;
         Ok(header)
     }
@@ -340,7 +340,7 @@ impl Compaction {
     /// has long been compacted.
     pub async fn run(self, retention: SignedDuration, now: Timestamp) -> Result<(), OpenError> {
         let url = || self.store.url().to_owned();
-        let failed = |source| OpenError::Store { url: url(), source };
+        let failed = |cause| OpenError::Store { url: url(), cause };
         let Replayed {
             mut state, epoch, ..
         } = replay(&self.store, Some(self.up_to)).await?;
@@ -356,7 +356,7 @@ impl Compaction {
             .map(|id| Entry::Deployment { id })
             .chain(watched.map(|(source, since)| Entry::Watched { source, since }))
             .chain(marks.map(|(source, mark)| Entry::Watermark { source, mark }))
-            .chain(nodes.map(|uids| Entry::Nodes { uids }))
+            .chain(nodes.map(|nodes| Entry::Nodes { nodes }))
             .chain(lives.map(|(object, life)| Entry::Life {
                 object,
                 life: Box::new(life),
@@ -365,7 +365,7 @@ impl Compaction {
         let bytes = codec::encode(Format::Snapshot, about, entries)?;
         match self.store.create(&name(SNAPSHOT, self.up_to), bytes).await {
             Ok(()) | Err(StoreError::Exists(_)) => {}
-            Err(source) => return Err(failed(source)),
+            Err(cause) => return Err(failed(cause)),
         }
         // What is covered by a snapshot that is old enough is no longer needed.
         let snapshots = self.store.list(SNAPSHOT).await.map_err(failed)?;

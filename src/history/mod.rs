@@ -18,6 +18,6 @@ mod store;
 
 pub use codec::DecodeError;
 pub use log::{AppendError, Compaction, Log, OpenError, Opened};
-pub use record::{Record, Remembered, Watermark};
+pub use record::{NotReady, Record, Remembered, Watermark};
 pub use state::{Life, State};
 pub use store::{Store, StoreError};

@@ -37,10 +37,11 @@ pub enum Record {
         #[serde(flatten)]
         mark: Watermark,
     },
-    /// Nodes were made, made anew under their name, or (`None`) are gone: by name, their UIDs.
+    /// What is remembered of nodes, by name, has changed: they were made, made anew, are or are no
+    /// longer Ready, or (`None`) are gone.
     Nodes {
         /// What changed since the record before.
-        uids: BTreeMap<Arc<str>, Option<Arc<str>>>,
+        nodes: BTreeMap<Arc<str>, Option<Remembered>>,
     },
     /// A life begins.
     Began {
@@ -117,20 +118,24 @@ pub struct Watermark {
     /// The resourceVersion; empty for what has none.
     #[serde(default)]
     pub resource_version: Arc<str>,
-    /// What was not Ready then; `None`: the same as at the watermark before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_ready: Option<Arc<[Remembered]>>,
 }
 
-/// A node that was not Ready at a watermark.
+/// A node as of the watermark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Remembered {
-    /// Its name.
-    pub name: Arc<str>,
     /// Its UID.
     pub uid: Arc<str>,
-    /// Its creationTimestamp.
+    /// Its state, if it was not Ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_ready: Option<NotReady>,
+}
+
+/// The state of a node that was not Ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NotReady {
+    /// creationTimestamp of the node.
     pub created: Timestamp,
     /// Its readiness.
     pub readiness: Readiness,
@@ -145,41 +150,22 @@ pub struct Remembered {
 impl From<Member> for Remembered {
     fn from(member: Member) -> Self {
         let Member {
-            name,
+            name: _,
             uid,
             created,
             readiness,
             since,
             overdue,
         } = member;
+        let state = NotReady {
+            created,
+            readiness,
+            since,
+            overdue,
+        };
         Self {
-            name,
             uid,
-            created,
-            readiness,
-            since,
-            overdue,
-        }
-    }
-}
-
-impl From<&Remembered> for Member {
-    fn from(node: &Remembered) -> Self {
-        let Remembered {
-            name,
-            uid,
-            created,
-            readiness,
-            since,
-            overdue,
-        } = node.clone();
-        Self {
-            name,
-            uid,
-            created,
-            readiness,
-            since,
-            overdue,
+            not_ready: (readiness != Readiness::Ready).then_some(state),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Record, Watermark};
+use super::{Record, Remembered, Watermark};
 use crate::model::{Attributes, ObjectKey, Source};
 use crate::observed::PoolKind;
 use crate::summary::Fold;
@@ -83,10 +83,10 @@ pub struct State {
     pub deployment: Option<Arc<str>>,
     /// When each kind was first watched.
     pub watched: BTreeMap<Source, Timestamp>,
-    /// How far the log covers each watch; `not_ready` is always filled in.
+    /// How far the log covers each watch.
     pub watermarks: BTreeMap<Source, Watermark>,
-    /// The UIDs of the nodes that exist as of their watermark, by name.
-    pub nodes: HashMap<Arc<str>, Arc<str>>,
+    /// The nodes as of their watermark, by name.
+    pub nodes: HashMap<Arc<str>, Remembered>,
     /// The lives that go on.
     pub lives: HashMap<ObjectKey, Life>,
     /// The lives that ended, oldest first.
@@ -105,19 +105,13 @@ impl State {
             Record::Watched { source, since } => {
                 self.watched.entry(source).or_insert(since);
             }
-            Record::Watermark { source, mut mark } => {
-                if mark.not_ready.is_none() {
-                    mark.not_ready = self
-                        .watermarks
-                        .remove(&source)
-                        .and_then(|old| old.not_ready);
-                }
+            Record::Watermark { source, mark } => {
                 self.watermarks.insert(source, mark);
             }
-            Record::Nodes { uids } => {
-                for (name, uid) in uids {
-                    match uid {
-                        Some(uid) => self.nodes.insert(name, uid),
+            Record::Nodes { nodes } => {
+                for (name, node) in nodes {
+                    match node {
+                        Some(node) => self.nodes.insert(name, node),
                         None => self.nodes.remove(&name),
                     };
                 }

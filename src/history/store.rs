@@ -29,26 +29,26 @@ pub enum StoreError {
     },
     /// The directory cannot be used.
     #[error(
-        "the directory {path} of the history cannot be made: {source}; make it writable for this process or set history.url"
+        "the directory {path} of the history cannot be made: {cause}; make it writable for this process or set history.url"
     )]
     Directory {
         /// The directory.
         path: String,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The object is there already.
     #[error("{0} exists already")]
     Exists(String),
     /// The store did not do what it was asked.
-    #[error("{operation} {name}: {source}")]
+    #[error("{operation} {name}: {cause}")]
     Failed {
         /// What was asked.
         operation: &'static str,
         /// Of which object.
         name: String,
         /// Why not.
-        source: object_store::Error,
+        cause: object_store::Error,
     },
 }
 
@@ -61,16 +61,16 @@ impl Store {
             .strip_prefix("file://")
             .filter(|path| path.starts_with('/'))
         {
-            let directory = |source| StoreError::Directory {
+            let directory = |cause| StoreError::Directory {
                 path: path.to_owned(),
-                source,
+                cause,
             };
             std::fs::create_dir_all(path).map_err(directory)?;
             let local =
-                LocalFileSystem::new_with_prefix(path).map_err(|source| StoreError::Failed {
+                LocalFileSystem::new_with_prefix(path).map_err(|cause| StoreError::Failed {
                     operation: "open",
                     name: path.to_owned(),
-                    source,
+                    cause,
                 })?;
             // What was appended must be there after a power cut.
             Arc::new(local.with_fsync(true))
@@ -114,7 +114,7 @@ impl Store {
                 object_store::Error::AlreadyExists { .. }
                 | object_store::Error::Precondition { .. },
             ) => Err(StoreError::Exists(name.to_owned())),
-            Err(source) => Err(failed("write", name, source)),
+            Err(cause) => Err(failed("write", name, cause)),
         }
     }
 
@@ -123,12 +123,12 @@ impl Store {
         let got = match self.inner.get(&Path::from(name)).await {
             Ok(got) => got,
             Err(object_store::Error::NotFound { .. }) => return Ok(None),
-            Err(source) => return Err(failed("read", name, source)),
+            Err(cause) => return Err(failed("read", name, cause)),
         };
         got.bytes()
             .await
             .map(Some)
-            .map_err(|source| failed("read", name, source))
+            .map_err(|cause| failed("read", name, cause))
     }
 
     /// The numbers of the objects of a folder that are named by one, in order.
@@ -139,7 +139,7 @@ impl Store {
             .list(Some(&path))
             .try_collect()
             .await
-            .map_err(|source| failed("list", folder, source))?;
+            .map_err(|cause| failed("list", folder, cause))?;
         let mut numbers: Vec<u64> = found
             .iter()
             .filter_map(|meta| {
@@ -158,15 +158,15 @@ impl Store {
     pub async fn remove(&self, name: &str) -> Result<(), StoreError> {
         match self.inner.delete(&Path::from(name)).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(source) => Err(failed("delete", name, source)),
+            Err(cause) => Err(failed("delete", name, cause)),
         }
     }
 }
 
-fn failed(operation: &'static str, name: &str, source: object_store::Error) -> StoreError {
+fn failed(operation: &'static str, name: &str, cause: object_store::Error) -> StoreError {
     StoreError::Failed {
         operation,
         name: name.to_owned(),
-        source,
+        cause,
     }
 }

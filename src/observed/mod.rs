@@ -55,6 +55,10 @@ pub struct Object {
     pub pool: Option<PoolKind>,
     /// A label pool that has lost its last node.
     pub empty: bool,
+    /// A pool that a cloud's API lists, whatever it is known by.
+    pub listed: bool,
+    /// When a pool's create operation started, where that is known.
+    pub made: Option<Timestamp>,
     /// When its provisioning failed by its create operation.
     pub create_failed: Option<Timestamp>,
     /// The instant its state changed by its own word (a slice's condition or deletion).
@@ -129,12 +133,13 @@ pub enum Change {
     Object(ObjectKey),
     /// The object is gone.
     Gone(ObjectKey),
-    /// A node is new under its name, or (`None`) gone.
-    Identity {
+    /// What a history must remember of a node has changed: it is new under its name, (`None`) gone,
+    /// or is or was not Ready.
+    Node {
         /// Name of the node.
-        node: Arc<str>,
-        /// Its UID.
-        uid: Option<Arc<str>>,
+        name: Arc<str>,
+        /// As it is.
+        member: Option<Member>,
     },
     /// A node's deadline may have moved: it is Unknown since the instant, or (`None`) no longer.
     Unknown {
@@ -182,7 +187,6 @@ type NamespacedName = (Arc<str>, Arc<str>);
 pub struct Observed {
     settings: Settings,
     nodes: HashMap<Arc<str>, nodes::Entry>,
-    not_ready: BTreeSet<Arc<str>>,
     pools: HashMap<Arc<str>, pools::Pool>,
     jobsets: HashMap<Arc<str>, workloads::JobSetEntry>,
     jobset_names: HashMap<NamespacedName, Arc<str>>,
@@ -193,6 +197,8 @@ pub struct Observed {
     slices_by_owner: HashMap<NamespacedName, BTreeSet<Arc<str>>>,
     leader_worker_sets: HashMap<Arc<str>, workloads::LwsEntry>,
     lws_names: HashMap<NamespacedName, Arc<str>>,
+    /// Workloads of the last lists that exist and could not be read.
+    unreadable: BTreeMap<Family, Vec<Undecodable>>,
     /// Pools whose size cannot be computed.
     unsized_pools: BTreeSet<Arc<str>>,
     /// Those of them that nobody has been told of.
@@ -273,13 +279,17 @@ impl Observed {
         }
     }
 
-    /// Every node that is not Ready, with what its condition says: what a watermark remembers.
-    pub fn not_ready(&self) -> impl Iterator<Item = Member> {
-        let entries = self
-            .not_ready
-            .iter()
-            .filter_map(|name| self.nodes.get(name));
-        entries.map(nodes::Entry::member)
+    /// Whether an object of that name exists that could not be read in the last list.
+    #[must_use]
+    pub fn is_unreadable(&self, family: Family, attributes: &Attributes) -> bool {
+        let family = if family == Family::JobSetNodes {
+            Family::JobSet
+        } else {
+            family
+        };
+        let unreadable = self.unreadable.get(&family).into_iter().flatten();
+        let mut unreadable = unreadable.map(|u| (&u.namespace, &u.name));
+        unreadable.any(|name| name == (&attributes.namespace, &attributes.name))
     }
 
     /// Pools whose size turned out not to be computable since this was last asked: they are not
@@ -299,6 +309,8 @@ trait Fact: Sized {
     fn known(state: &Observed) -> Vec<Arc<str>>;
     /// Whether the held object of that identity is one that could not be read.
     fn held_as(state: &Observed, identity: &str, undecodable: &[Undecodable]) -> bool;
+    /// Notes what exists and could not be read in the last list.
+    fn unreadable(_state: &mut Observed, _undecodable: Vec<Undecodable>) {}
     /// Puts the object in.
     fn put(self, state: &mut Observed, out: &mut Vec<Change>);
     /// Takes the object out.
@@ -320,14 +332,16 @@ fn apply<T: Fact>(state: &mut Observed, update: Update<T>, out: &mut Vec<Change>
                 .filter(|known| !listed.contains(known))
                 .collect();
             gone.sort();
+            // What came before what went, so that a pool whose nodes were replaced is never empty.
+            for object in objects {
+                object.put(state, out);
+            }
             for identity in gone {
                 if !T::held_as(state, &identity, &undecodable) {
                     T::remove(state, &identity, seen, out);
                 }
             }
-            for object in objects {
-                object.put(state, out);
-            }
+            T::unreadable(state, undecodable);
         }
         Update::Absent { seen, .. } => {
             let mut gone = T::known(state);

@@ -148,17 +148,19 @@ impl Observed {
                 self.join_jobset(jobset, None, after, out);
             }
         }
-        if after.is_some_and(|entry| entry.fact.readiness != Readiness::Ready) {
-            self.not_ready.insert(name.clone());
-        } else {
-            self.not_ready.remove(&name);
-        }
-        let uid = after.map(|entry| &entry.fact.uid);
-        if before.map(|entry| &entry.fact.uid) != uid {
-            let uid = uid.cloned();
-            out.push(Change::Identity {
-                node: name.clone(),
-                uid,
+        // Of a node that is Ready only its identity is remembered, not since when it is.
+        let remembered = |entry: &Entry| {
+            let member = entry.member();
+            let ready = member.readiness == Readiness::Ready;
+            Member {
+                since: member.since.filter(|_| !ready),
+                ..member
+            }
+        };
+        if before.map(remembered) != after.map(remembered) {
+            out.push(Change::Node {
+                name: name.clone(),
+                member: after.map(Entry::member),
             });
         }
         if was != is {

@@ -70,9 +70,8 @@ impl Observed {
     }
 
     pub(super) fn pods_of_pool(&self, pool: &str, out: &mut Vec<Change>) {
-        let members = self.pool_members(pool);
-        for member in members {
-            self.pods_of_node(&member.name, out);
+        for node in self.pool_nodes(pool) {
+            self.pods_of_node(node, out);
         }
     }
 

@@ -24,6 +24,9 @@ pub(super) struct Pool {
     tpu: Tally,
     /// When the API dropped it: nodes from before then no longer make a pool.
     dropped: Option<Timestamp>,
+    /// It was an accelerator pool by its labels, and stays one while it has nodes, also where their
+    /// device plugin is away.
+    remembered: bool,
     pub(super) object: Option<Object>,
 }
 
@@ -58,7 +61,7 @@ impl Pool {
         if !settings.label_pools || self.dropped.is_some() {
             return None;
         }
-        if self.accelerated > 0 {
+        if self.accelerated > 0 || (self.remembered && !self.members.is_empty()) {
             return Some(if self.tpu_nodes.is_empty() {
                 PoolKind::Label
             } else {
@@ -106,6 +109,15 @@ impl Fact for NodePool {
         if pool.api.as_ref() == Some(&self) {
             return;
         }
+        // Made again under its name: another pool.
+        let old = pool.api.as_ref().and_then(|api| api.operation.as_ref());
+        let anew = match (old, &self.operation) {
+            (Some(old), Some(new)) => new.start > old.start,
+            _ => false,
+        };
+        if anew && pool.object.take().is_some() {
+            out.push(gone(&name));
+        }
         pool.api = Some(self);
         pool.dropped = None;
         state.refresh_pool(&name, out);
@@ -115,14 +127,8 @@ impl Fact for NodePool {
         let Some(pool) = state.pools.get_mut(identity) else {
             return;
         };
-        let by_api = pool
-            .object
-            .as_ref()
-            .is_some_and(|o| o.pool == Some(PoolKind::Api));
         pool.api = None;
-        if by_api {
-            pool.dropped = Some(seen);
-        }
+        pool.dropped = Some(seen);
         state.refresh_pool(&Arc::from(identity), out);
     }
 }
@@ -142,18 +148,40 @@ impl Observed {
     /// Ends a label pool that stayed without nodes.
     pub fn forget_pool(&mut self, name: &str) -> Vec<Change> {
         let mut out = Vec::new();
-        let empty = |pool: &Pool| pool.members.is_empty() && pool.api.is_none();
-        if self.pools.get(name).is_some_and(empty) && self.pools.remove(name).is_some() {
+        let Some(pool) = self.pools.get_mut(name) else {
+            return out;
+        };
+        let empty = pool.object.as_ref().is_some_and(|object| object.empty);
+        if empty && pool.members.is_empty() {
+            pool.object = None;
+            pool.remembered = false;
+            if pool.api.is_none() {
+                self.pools.remove(name);
+            }
             out.push(gone(name));
         }
         out
     }
 
-    /// Takes up a label pool that the history knows and that has no node now.
-    pub fn restore_pool(&mut self, name: &Arc<str>, attributes: Arc<Attributes>, expected: i64) {
-        let chips = attributes.tpu_topology.parse().map_or(0, Topology::chips);
+    /// Takes up a label pool that the history knows: without a node now, or with nodes that offer
+    /// no accelerator at the moment.
+    pub fn restore_pool(
+        &mut self,
+        name: &Arc<str>,
+        kind: PoolKind,
+        attributes: Arc<Attributes>,
+        expected: i64,
+    ) {
         let pool = self.pools.entry(name.clone()).or_default();
-        if pool.object.is_none() && pool.members.is_empty() && pool.api.is_none() {
+        if pool.object.is_some() || pool.kind(&self.settings) == Some(PoolKind::Api) {
+            return;
+        }
+        pool.remembered = true;
+        if !pool.members.is_empty() {
+            // What is joined to it is compared with the history afterwards.
+            self.refresh_pool(name, &mut Vec::new());
+        } else if kind == PoolKind::LabelTpu {
+            let chips = attributes.tpu_topology.parse().map_or(0, Topology::chips);
             pool.object = Some(Object {
                 attributes,
                 counts: Counts {
@@ -168,10 +196,31 @@ impl Observed {
                 start: None,
                 pool: Some(PoolKind::LabelTpu),
                 empty: true,
+                listed: pool.api.is_some(),
+                made: None,
                 create_failed: None,
                 changed: None,
             });
+        } else if pool.api.is_none() {
+            self.pools.remove(name);
         }
+    }
+
+    /// The names of a pool's nodes, also while it is no pool of the family.
+    pub(super) fn pool_nodes(&self, pool: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.pools
+            .get(pool)
+            .into_iter()
+            .flat_map(|pool| &pool.members)
+    }
+
+    /// When the oldest node of a pool was made.
+    #[must_use]
+    pub fn oldest_node(&self, pool: &str) -> Option<Timestamp> {
+        let nodes = self
+            .pool_nodes(pool)
+            .filter_map(|node| self.nodes.get(node));
+        nodes.map(|entry| entry.fact.created).min()
     }
 
     pub(super) fn join_pool(
@@ -241,6 +290,8 @@ impl Observed {
             }
         }
         let shown = pool.object.is_some() != object.is_some();
+        let by_labels = object.as_ref().and_then(|object| object.pool);
+        pool.remembered = by_labels.is_some_and(|kind| kind != PoolKind::Api);
         pool.object = object;
         if pool.object.is_none() && pool.members.is_empty() && pool.api.is_none() {
             self.pools.remove(name);
@@ -262,6 +313,8 @@ impl Observed {
             .object
             .as_ref()
             .filter(|object| object.pool == Some(kind));
+        let status = pool.api.as_ref().map(|api| api.status.clone());
+        let status = status.unwrap_or_default();
         let empty = kind != PoolKind::Api && pool.members.is_empty();
         if empty && let Some(before) = before {
             let counts = Counts {
@@ -272,6 +325,9 @@ impl Observed {
             return Some(Object {
                 counts,
                 empty,
+                expected_down: leaves(&status),
+                listed: pool.api.is_some(),
+                status,
                 ..before.clone()
             });
         }
@@ -312,13 +368,15 @@ impl Observed {
                         ready: pool.tpu.ready,
                         unknown: pool.tpu.unknown,
                     },
-                    expected_down: matches!(&*api.status, "STOPPING" | "DELETING"),
+                    expected_down: leaves(&status),
                     chips,
-                    status: api.status.clone(),
+                    status,
                     conditions: ConditionTimes::default(),
                     start: start(api.operation.as_ref().map(|operation| operation.start)),
                     pool: Some(kind),
                     empty: false,
+                    listed: true,
+                    made: api.operation.as_ref().map(|operation| operation.start),
                     create_failed: api
                         .operation
                         .as_ref()
@@ -345,11 +403,6 @@ impl Observed {
                     spot: fact.is_some_and(|fact| fact.spot),
                     ..Attributes::default()
                 };
-                let status = pool
-                    .api
-                    .as_ref()
-                    .map(|api| api.status.clone())
-                    .unwrap_or_default();
                 Some(Object {
                     attributes: keep(before, attributes),
                     counts: Counts {
@@ -357,19 +410,26 @@ impl Observed {
                         ready: pool.all.ready,
                         unknown: pool.all.unknown,
                     },
-                    expected_down: matches!(&*status, "STOPPING" | "DELETING"),
+                    expected_down: leaves(&status),
                     chips,
                     status,
                     conditions: ConditionTimes::default(),
                     start: start(None),
                     pool: Some(kind),
                     empty: false,
+                    listed: pool.api.is_some(),
+                    made: None,
                     create_failed: None,
                     changed: None,
                 })
             }
         }
     }
+}
+
+/// Whether a pool of that status is on its way out.
+fn leaves(status: &str) -> bool {
+    matches!(status, "STOPPING" | "DELETING")
 }
 
 /// What of an object changes other than through its nodes.

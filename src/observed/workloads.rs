@@ -69,6 +69,8 @@ fn object(attributes: Arc<Attributes>, created: Timestamp, chips: i64) -> Object
         start: Some(created),
         pool: None,
         empty: false,
+        listed: false,
+        made: None,
         create_failed: None,
         changed: None,
     }
@@ -102,6 +104,10 @@ impl Fact for JobSet {
     fn held_as(state: &Observed, identity: &str, undecodable: &[Undecodable]) -> bool {
         let entry = state.jobsets.get(identity);
         entry.is_some_and(|entry| undecodable.iter().any(|u| entry.fact.named(u)))
+    }
+
+    fn unreadable(state: &mut Observed, undecodable: Vec<Undecodable>) {
+        state.unreadable.insert(Family::JobSet, undecodable);
     }
 
     fn put(self, state: &mut Observed, out: &mut Vec<Change>) {
@@ -219,6 +225,10 @@ impl Fact for LeaderWorkerSet {
         entry.is_some_and(|entry| undecodable.iter().any(|u| entry.fact.named(u)))
     }
 
+    fn unreadable(state: &mut Observed, undecodable: Vec<Undecodable>) {
+        state.unreadable.insert(Family::Lws, undecodable);
+    }
+
     fn put(self, state: &mut Observed, out: &mut Vec<Change>) {
         let uid = self.uid.clone();
         let before = state.leader_worker_sets.get(&uid);
@@ -293,6 +303,10 @@ impl Fact for Slice {
     fn held_as(state: &Observed, identity: &str, undecodable: &[Undecodable]) -> bool {
         let entry = state.slices.get(identity);
         entry.is_some_and(|entry| undecodable.iter().any(|u| entry.fact.named(u)))
+    }
+
+    fn unreadable(state: &mut Observed, undecodable: Vec<Undecodable>) {
+        state.unreadable.insert(Family::Slice, undecodable);
     }
 
     fn put(self, state: &mut Observed, out: &mut Vec<Change>) {

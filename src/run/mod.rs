@@ -27,6 +27,7 @@ use crate::export::report::{ConfigMapReport, StdoutReport};
 use crate::export::text;
 use crate::export::traces::Traces;
 use crate::fleet;
+use crate::history::Store;
 use crate::instruments::{self, Scope};
 use crate::logs;
 use crate::measure::{Ignore, SharedRecorder};
@@ -99,6 +100,7 @@ async fn serve_all(
     let metrics_listener = serve::bind(config.metrics_address, "metricsAddress").await?;
     let probe_listener = serve::bind(config.probe_address, "probeAddress").await?;
     let client = watch::connect(&config.cluster).await?;
+    let store = Store::open(&config.history.url)?;
 
     // Each step of the drain has its token; nothing outlives its step by more than `DRAIN`.
     let (watching, publishing, serving) = (
@@ -150,6 +152,7 @@ async fn serve_all(
     let beat = state::Beat::default();
     let owner = state::Owner {
         config: state::Settings::of(config, process),
+        store,
         fleet: settings,
         published: published.clone(),
         clock: clock.clone(),

@@ -1,6 +1,7 @@
 //! The one task that owns the state: observe -> append -> fold -> publish. At most one append is
 //! under way, and nothing waits for it but what must be durable first.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -63,7 +64,6 @@ impl Beat {
 /// What of the configuration the owner needs.
 #[derive(Debug)]
 pub(super) struct Settings {
-    url: String,
     writer: String,
     retention: SignedDuration,
 }
@@ -71,7 +71,6 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn of(config: &Config, process: &str) -> Self {
         Self {
-            url: config.history.url.clone(),
             writer: process.to_owned(),
             retention: SignedDuration::try_from(config.history.retention)
                 .unwrap_or(SignedDuration::MAX),
@@ -82,6 +81,7 @@ impl Settings {
 /// The owner of the state, and all that it talks to.
 pub(super) struct Owner {
     pub(super) config: Settings,
+    pub(super) store: Store,
     pub(super) fleet: fleet::Settings,
     pub(super) published: Arc<Published>,
     pub(super) clock: SharedClock,
@@ -115,7 +115,7 @@ enum Wake {
 impl Owner {
     pub(super) async fn run(mut self) -> anyhow::Result<()> {
         let mut fleet = Fleet::new(self.fleet.clone(), self.clock.now());
-        let store = Store::open(&self.config.url)?;
+        let store = self.store.clone();
         let mut opening = Some(self.open(&store, Duration::ZERO));
         let mut opens: u32 = 0;
         let mut log: Option<Log> = None;
@@ -136,7 +136,7 @@ impl Owner {
                 () = tokio::time::sleep_until(retry.unwrap_or_else(Instant::now).into()), if retry.is_some() => Wake::Due,
                 () = tokio::time::sleep(IDLE) => Wake::Due,
             };
-            let mut changed = Vec::new();
+            let mut changed = BTreeSet::new();
             let mut finished = None;
             let mut taken = Vec::new();
             match wake {
@@ -301,7 +301,7 @@ impl Owner {
     }
 
     /// Publishes, asks for what must be asked, and logs the summaries that changed.
-    fn shown(&self, fleet: &mut Fleet, changed: &[ObjectKey]) {
+    fn shown(&self, fleet: &mut Fleet, changed: &BTreeSet<ObjectKey>) {
         fleet.publish(&self.published);
         if fleet.take_poll_request() {
             self.poll.ask();

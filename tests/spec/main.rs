@@ -13,5 +13,6 @@ mod cases;
 mod log;
 mod map;
 mod properties;
+mod readme;
 mod vectors;
 mod world;

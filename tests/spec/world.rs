@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use megamon::fleet::{Fleet, Settings};
-use megamon::history::{Record, State};
+use megamon::fleet::{Batch, Fleet, Settings};
+use megamon::history::{Life, Record, State};
 use megamon::model::{
     Event, Family, JobSet, Node, NodePool, ObjectKey, Observation, Operation, Readiness, Source,
     Update,
@@ -130,6 +130,7 @@ pub struct World {
     pub records: Vec<Record>,
     pub published: Published,
     pub now: Timestamp,
+    held: Option<Batch>,
     /// What has been judged by asking so far.
     pub polls: u32,
 }
@@ -145,6 +146,7 @@ impl World {
             records: Vec::new(),
             published: Published::new(now),
             now,
+            held: None,
             polls: 0,
         }
     }
@@ -228,6 +230,21 @@ impl World {
         self.fleet.publish(&self.published);
     }
 
+    /// Cuts a batch that the store does not take yet.
+    pub fn cut(&mut self) {
+        assert!(self.held.is_none(), "one append at a time");
+        self.held = self.fleet.cut(self.now);
+        self.fleet.publish(&self.published);
+    }
+
+    /// The store has taken the batch that was held.
+    pub fn durable(&mut self) {
+        let batch = self.held.take().expect("a batch is held");
+        self.records.extend(batch.records().iter().cloned());
+        self.fleet.durable(batch, self.now);
+        self.fleet.publish(&self.published);
+    }
+
     /// Commits what is open.
     pub fn commit(&mut self) {
         if let Some(batch) = self.fleet.cut(self.now) {
@@ -253,6 +270,7 @@ impl World {
     pub fn restart(&mut self, when: &str) {
         self.now = self.now.max(at(when));
         self.fleet = Fleet::new(self.settings.clone(), self.now);
+        self.held = None;
         self.published = Published::new(self.now);
         self.fleet.replayed(self.state(), 2, self.now);
         self.fleet.publish(&self.published);
@@ -295,6 +313,14 @@ impl World {
         let view = self.view(family, key).expect("it is shown");
         view.summary(collection.now)
             .expect("it has a durable event")
+    }
+
+    /// What the log says of the last life of an object that has ended.
+    pub fn summary_of_the_log(&self, family: Family, key: &str) -> Summary {
+        let state = self.state();
+        let of = |(object, _): &&(ObjectKey, Life)| object.family == family && *object.key == *key;
+        let (_, life) = state.ended.iter().rev().find(of).expect("it has ended");
+        life.fold.expect("it has events").at(self.now)
     }
 
     /// `success 0:10:00` and the like; empty without a provisioning series.

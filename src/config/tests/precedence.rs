@@ -51,7 +51,6 @@ fn full() -> Config {
             url: "memory:".to_owned(),
             commit_interval: Duration::from_millis(250),
             retention: Duration::from_hours(7 * 24),
-            max_pending: 5000,
         },
         node_pools: NodePools {
             labels: Some(LabelPools {

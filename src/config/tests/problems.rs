@@ -60,8 +60,8 @@ fn every_problem_of_a_text_is_said() {
             &["1:7: log.colour: is no setting here, expected one of format, level"],
         ),
         (
-            "history: {max-pending: 1}",
-            &["1:11: history.max-pending: is no setting here, expected maxPending"],
+            "limits: {objects-per-family: 1}",
+            &["1:10: limits.objects-per-family: is no setting here, expected objectsPerFamily"],
         ),
         (
             "a.b: 1",
@@ -100,15 +100,15 @@ fn every_problem_of_a_text_is_said() {
             ],
         ),
         (
-            "history: {maxPending: -1}",
+            "limits: {objectsPerFamily: -1}",
             &[
-                "1:23: history.maxPending: -1 is out of range, expected a whole number from 0 to 4294967295",
+                "1:28: limits.objectsPerFamily: -1 is out of range, expected a whole number from 0 to 4294967295",
             ],
         ),
         (
-            "history: {maxPending: '5'}",
+            "limits: {objectsPerFamily: '5'}",
             &[
-                "1:23: history.maxPending: \"5\" is text, expected a whole number from 0 to 4294967295",
+                "1:28: limits.objectsPerFamily: \"5\" is text, expected a whole number from 0 to 4294967295",
             ],
         ),
         (
@@ -277,9 +277,9 @@ fn every_problem_of_a_text_is_said() {
             ],
         ),
         (
-            "history: {maxPending: 0}",
+            "limits: {objectsPerFamily: 0}",
             &[
-                "1:23: history.maxPending: 0 is out of range, expected a whole number from 1 to 10000000",
+                "1:28: limits.objectsPerFamily: 0 is out of range, expected a whole number from 1 to 1000000",
             ],
         ),
         (
