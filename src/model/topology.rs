@@ -41,7 +41,12 @@ impl FromStr for Topology {
         let mut parts = 0;
         for part in text.split('x') {
             parts += 1;
-            let n: i64 = part.parse().map_err(|_| NotATopology(text.to_owned()))?;
+            let digits = part.bytes().all(|byte| byte.is_ascii_digit());
+            let n: i64 = part
+                .parse()
+                .ok()
+                .filter(|n| digits && *n > 0)
+                .ok_or_else(|| NotATopology(text.to_owned()))?;
             chips = chips
                 .checked_mul(n)
                 .ok_or_else(|| NotATopology(text.to_owned()))?;
