@@ -435,7 +435,12 @@ impl Fleet {
         self.dirty.insert(key);
     }
 
-    pub(super) fn show_failed_pool(&mut self, key: &ObjectKey, tracked: Tracked, seen: Timestamp) {
+    pub(super) fn show_failed_pool(
+        &mut self,
+        key: &ObjectKey,
+        tracked: Box<Tracked>,
+        seen: Timestamp,
+    ) {
         let until = seen.checked_add(FAILED_SHOWN).ok();
         self.deadlines.set(&Due::Failed(key.key.clone()), until);
         self.failed_pools.insert(key.key.clone(), tracked);
@@ -454,9 +459,9 @@ impl Fleet {
         self.next_generation
     }
 
-    fn tracked_from(&mut self, track: Track, life: Life, object: Option<&Object>) -> Tracked {
+    fn tracked_from(&mut self, track: Track, life: Life, object: Option<&Object>) -> Box<Tracked> {
         let logged = (life.attributes.clone(), life.expected, life.pool);
-        Tracked {
+        Box::new(Tracked {
             track,
             generation: self.generation(),
             slot: usize::MAX,
@@ -473,7 +478,7 @@ impl Fleet {
             in_flight: 0,
             stands: None,
             life,
-        }
+        })
     }
 
     fn take_up(&mut self, key: &ObjectKey, track: Track, life: Life, object: &Object) {

@@ -133,9 +133,9 @@ pub struct Fleet {
     resumable: HashMap<ObjectKey, Life>,
     /// Pools that ended, until what there is is compared with them.
     ended_pools: BTreeMap<ObjectKey, Life>,
-    tracked: HashMap<ObjectKey, Tracked>,
+    tracked: HashMap<ObjectKey, Box<Tracked>>,
     /// Pools that are gone and show that their provisioning failed.
-    failed_pools: HashMap<Arc<str>, Tracked>,
+    failed_pools: HashMap<Arc<str>, Box<Tracked>>,
     node_deadlines: Deadlines<Arc<str>>,
     /// When label pools without nodes close.
     empty_deadlines: Deadlines<ObjectKey>,

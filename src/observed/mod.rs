@@ -186,9 +186,10 @@ type NamespacedName = (Arc<str>, Arc<str>);
 #[derive(Debug, Default)]
 pub struct Observed {
     settings: Settings,
-    nodes: HashMap<Arc<str>, nodes::Entry>,
+    // Boxed: the tables are half empty after they have grown.
+    nodes: HashMap<Arc<str>, Box<nodes::Entry>>,
     pools: HashMap<Arc<str>, pools::Pool>,
-    jobsets: HashMap<Arc<str>, workloads::JobSetEntry>,
+    jobsets: HashMap<Arc<str>, Box<workloads::JobSetEntry>>,
     jobset_names: HashMap<NamespacedName, Arc<str>>,
     jobset_nodes: HashMap<NamespacedName, workloads::NodeGroup>,
     pods: HashMap<Arc<str>, Pod>,

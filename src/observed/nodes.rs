@@ -72,8 +72,9 @@ impl Fact for Node {
             fact: self,
             overdue,
         };
-        state.nodes.insert(after.fact.name.clone(), after.clone());
-        state.join(before.as_ref(), Some(&after), out);
+        let held = Box::new(after.clone());
+        state.nodes.insert(after.fact.name.clone(), held);
+        state.join(before.as_deref(), Some(&after), out);
     }
 
     fn remove(state: &mut Observed, identity: &str, _seen: Timestamp, out: &mut Vec<Change>) {
@@ -103,7 +104,7 @@ impl Observed {
     /// Since when a node is Unknown and may still pass its deadline.
     #[must_use]
     pub fn unknown_since(&self, node: &str) -> Option<Timestamp> {
-        self.nodes.get(node).and_then(unknown_since)
+        self.nodes.get(node).and_then(|entry| unknown_since(entry))
     }
 
     /// Whether there is a node of that name.

@@ -141,7 +141,7 @@ impl Observed {
         let entries = pool.members.iter().filter_map(|node| self.nodes.get(node));
         entries
             .filter(|entry| pool.counts(entry))
-            .map(Entry::member)
+            .map(|entry| entry.member())
             .collect()
     }
 

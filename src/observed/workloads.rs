@@ -144,7 +144,7 @@ impl Fact for JobSet {
             conditions,
             ..object(attributes, self.created, self.chips)
         };
-        let entry = JobSetEntry {
+        let entry = Box::new(JobSetEntry {
             object: Object {
                 counts: Counts {
                     expected: self.expected,
@@ -165,7 +165,7 @@ impl Fact for JobSet {
                 ..shared
             },
             fact: self,
-        };
+        });
         // A namesake of another life that was not seen to end is gone.
         if let Some(old) = state
             .jobset_names
@@ -395,7 +395,7 @@ impl Observed {
             .into_iter()
             .flatten()
             .filter_map(|node| self.nodes.get(node));
-        nodes.map(super::nodes::Entry::member).collect()
+        nodes.map(|entry| entry.member()).collect()
     }
 
     fn forget_slice_owner(&mut self, owner: &NamespacedName, slice: &str) {

@@ -97,7 +97,10 @@ impl Program {
     /// Runs it and waits for nothing.
     pub(crate) fn launch(&mut self) {
         self.runs += 1;
-        let mut command = Command::new(env!("CARGO_BIN_EXE_megamon"));
+        // Another build of the program, such as the one that is shipped, where one is named.
+        let program = std::env::var_os("MEGAMON_PROGRAM");
+        let program = program.unwrap_or_else(|| env!("CARGO_BIN_EXE_megamon").into());
+        let mut command = Command::new(program);
         command
             .arg("run")
             .arg("--config")
