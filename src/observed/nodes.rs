@@ -101,12 +101,6 @@ impl Observed {
         out
     }
 
-    /// Since when a node is Unknown and may still pass its deadline.
-    #[must_use]
-    pub fn unknown_since(&self, node: &str) -> Option<Timestamp> {
-        self.nodes.get(node).and_then(|entry| unknown_since(entry))
-    }
-
     /// Whether there is a node of that name.
     #[must_use]
     pub fn has_node(&self, name: &str) -> bool {
